@@ -1,6 +1,6 @@
-"""Analyses: any evidence becomes a `Trace`; a `Trace` becomes documented tables. Nothing here knows how a trace was made.
+"""Analyses: any evidence becomes a `Trace`, and a `Trace` becomes documented tables. Nothing here knows how a trace was made.
 
-`import kernelscope` has what others call: `open`, `read`, `breakdown` and more.
+`import kernelscope` has the public functions: `open`, `read`, `breakdown` and more.
 """
 
 from kernelscope.analysis.errors import EvidenceError

@@ -1,10 +1,10 @@
-"""What analyses raise for input that they cannot use: one line that names the file, the place and the remedy."""
+"""The error that analyses raise for unusable input: one line that names the file, the place and the remedy."""
 
 
 class EvidenceError(Exception):
     """A file or table cannot be read as what it should be.
 
-    The message is one line of visible text, whatever the file put into it: control characters are shown as escapes.
+    The message is one line of visible text, whatever the file contains: control characters are shown as escapes.
     """
 
     def __init__(self, message: str):

@@ -1,1 +1,1 @@
-"""The command line: one file a subcommand, and the only place that wires captures, analyses and reports together."""
+"""The command line: a file for each sub-command, and the only place that wires captures, analyses and reports together."""

@@ -1,4 +1,4 @@
-"""What to do about one recording: findings by the time that a step could save, with evidence and remedies."""
+"""Advise on one recording: what to change, with evidence and remedies, sorted by the time that a step may save."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ FORMATS = ("table", "markdown", "json")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("path", metavar="PATH", help="a folder that `run`, `profile` or `import` wrote, or a capture")
-    parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="output format (default: table)")
     parser.add_argument(
-        "--confirm", action="store_true", help="try it on the program that was recorded: see `kernelscope confirm`"
+        "--confirm", action="store_true", help="try the advice on the recorded program (see `kernelscope confirm`)"
     )
     confirm.trial_options(parser)
     steps_options.configure(parser)
@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read the recording, and print what to do about it; with --confirm try that."""
+    """Read the recording and print the advice; with --confirm try it."""
     path = Path(arguments.path)
     confirm.checked(arguments, arguments.confirm)
     program = confirm.program_of(arguments, path) if arguments.confirm else None

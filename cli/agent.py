@@ -1,4 +1,4 @@
-"""Make the portable agent: one file that records on machines where nothing can be installed."""
+"""Make the portable agent: a single file that records on machines where nothing can be installed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kernelscope.tracer.outside import agent
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the file to write, such as agent.pyz")
-    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
+    parser.add_argument("--force", action="store_true", help="replace the file if it exists")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the file and say how it is used."""
+    """Write the file and say how to use it."""
     path = Path(arguments.output)
     written = agent.pack(path, arguments.force)
     print(

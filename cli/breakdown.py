@@ -27,45 +27,45 @@ from kernelscope.reports.chosen_rows import NotInTable, chosen, finest, is_named
 from kernelscope.tracer.outside.errors import UsageError
 
 ALL = "all"  # rows
-COARSE = ("layer", "range")  # what is shown of a recording that knows it; else kernels
-MARKED = "marked"  # steps that the profiler marks, or the program by ranges named like steps; without any, the whole
+COARSE = ("layer", "range")  # the default, if the recording knows them; else kernels
+MARKED = "marked"  # steps that the profiler marks, or ranges named like steps; without either, the whole recording
 BY = ("layer", "kernel", "layer-kernel", "kind", "phase", "step", "line", "operator", "range", "idle")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument(
-        "path", metavar="PATH", help="a folder that `run`, `compare` or `import` wrote, or a capture as `import` takes it"
+        "path", metavar="PATH", help="a folder that `run`, `compare` or `import` wrote, or a capture that `import` can read"
     )
-    parser.add_argument("--by", choices=BY, help="what makes a row (default: layer if any is known, else range, else kernel)")
-    parser.add_argument("--rows", type=_rows, metavar="N|all", help="how many rows (default: 20 in tables, else all)")
-    parser.add_argument("--sort", metavar="COLUMN", help="by which column: numbers from the largest (default: time)")
+    parser.add_argument("--by", choices=BY, help="what a row is (default: layer if any is known, else range, else kernel)")
+    parser.add_argument("--rows", type=_rows, metavar="N|all", help="number of rows (default: 20 in tables, else all)")
+    parser.add_argument("--sort", metavar="COLUMN", help="sort by this column, numbers from the largest (default: time)")
     parser.add_argument(
         "--filter",
         action="append",
         default=[],
         type=_filter,
         metavar="COLUMN=PATTERN",
-        help="only these rows, such as layer=conv*",
+        help="show only these rows, such as layer=conv*",
     )
     parser.add_argument(
         "--group",
         type=lambda text: text.split(","),
         default=[],
         metavar="NAME,...",
-        help="add up rows that agree in these columns: --by kernel --group library has one row for each library",
+        help="add up rows that agree in these columns: --by kernel --group library gives one row for each library",
     )
     parser.add_argument(
-        "--columns", metavar="NAME,...", help="these columns, as tables head them or by their names in JSON (all: every one)"
+        "--columns", metavar="NAME,...", help="show these columns, named as in the table's head or in JSON (all: every column)"
     )
     steps_options.configure(
-        parser, default=MARKED, explained=", those that the profiler or ranges named like steps mark", device="all together"
+        parser, default=MARKED, explained=": the profiler's marks, or ranges named like steps", device="all together"
     )
     parser.add_argument(
-        "--inclusive", action="store_true", help="of layers and ranges: each row holds what is inside of it, so rows overlap"
+        "--inclusive", action="store_true", help="for layers and ranges: each row includes everything inside it, so rows overlap"
     )
-    parser.add_argument("--range", metavar="NAME", help="only what is inside of ranges of this name (* is any text)")
-    parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
+    parser.add_argument("--range", metavar="NAME", help="show only what is inside ranges of this name (* is any text)")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="output format (default: table)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _of_import(path: Path, arguments: argparse.Namespace) -> int:
-    """Print the breakdown that an import stored; of the program's own steps, where it marks some and the profiler none."""
+    """Print the breakdown that an import stored; if only the program marks steps, break those down instead."""
     capture = imported.Imported(path)
     about_info(capture.record.get("info", {}))
     by = arguments.by or finest({by: capture.breakdown(by) for by in COARSE})
@@ -115,7 +115,7 @@ def _of_import(path: Path, arguments: argparse.Namespace) -> int:
 
 
 def _broken_down(trace: Trace, by: str | None) -> Breakdown:
-    """Return the breakdown by what was asked for, or by the finest that the recording knows; raise EvidenceError without."""
+    """Return the breakdown that was asked for, else the finest that the recording knows; raise EvidenceError if there is none."""
     if by is None and len(trace.lines) and not trace.has_timeline():
         by = "line"
     found = breakdowns(trace, (by,) if by else COARSE)
@@ -130,7 +130,7 @@ def _write(result: dict[str, Any], arguments: argparse.Namespace, first: str | N
     """Write the rows that were asked for."""
     by = result["by"]
     if by in COARSE and result["rows"] and not any(is_named(row[by]) for row in result["rows"]):
-        print(f"kernelscope: nothing in it names a {by}; --by kernel and --by kind show more", file=sys.stderr)
+        print(f"kernelscope: the recording names no {by}; --by kernel and --by kind show more", file=sys.stderr)
     most = None if arguments.rows in (None, ALL) else arguments.rows
     asked = arguments.rows == ALL or arguments.filter or arguments.group
     read = arguments.format in FOR_READING and not asked
@@ -164,37 +164,37 @@ def _filter(text: str) -> str:
 
 
 def recording_cost(run: Run, found: Breakdown) -> str | None:
-    """Return what recording cost the step of a run's breakdown, in one line; None where that is next to nothing."""
+    """Return in one line what recording adds to the step of a run's breakdown; None if that is negligible."""
     cost = cost_of_recording.of_run(run, found)
     return None if cost is None else recorded.sentence(cost)
 
 
 def _hint_of_devices(trace: Trace) -> None:
-    """Say that several devices are added up."""
+    """Say that several devices are shown together."""
     named = {str(name) for table in (trace.kernels, trace.copies) for name in table["device"].dropna().unique()}
     devices = sorted(named - {"cpu"})
     if len(devices) > 1:
-        more = f"--device {devices[0]} looks at one"
-        print(f"kernelscope: {len(devices)} devices are looked at together: {', '.join(devices)}; {more}", file=sys.stderr)
+        more = f"--device {devices[0]} shows one"
+        print(f"kernelscope: {len(devices)} devices are shown together: {', '.join(devices)}; {more}", file=sys.stderr)
 
 
 def _hint_of_page_faults(trace: Trace) -> None:
-    """Say how long kernels waited for page faults of unified memory, which is no row of its own."""
+    """Say how long kernels waited for page faults of unified memory, which have no row of their own."""
     found = page_faults.of(trace)
     if found.ns:
         took = f"{duration(found.ns)} in {found.groups:,} {'group' if found.groups == 1 else 'groups'}"
-        print(f"kernelscope: kernels wait for page faults of unified memory: {took}; that is part of their time", file=sys.stderr)
+        print(f"kernelscope: kernels wait for page faults of unified memory: {took}, included in their time", file=sys.stderr)
 
 
 def _hint(window: str) -> None:
-    """Say how to see a step where all of a capture is broken down."""
+    """Say how to see steps when the whole capture is broken down."""
     if window == "capture":
-        more = "--steps auto takes what repeats, as advise does"
-        print(f"kernelscope: the capture marks no steps and is taken as a whole; {more}", file=sys.stderr)
+        more = "--steps auto looks for what repeats, as advise does"
+        print(f"kernelscope: the capture marks no steps and is shown as a whole; {more}", file=sys.stderr)
 
 
 def _of_steps(trace: Trace, arguments: argparse.Namespace) -> int:
-    """Print the breakdown of the steps, of the device and of the time that were asked for."""
+    """Print the breakdown of the requested steps, device, window and range."""
     if arguments.steps == MARKED:
         arguments.steps = "auto" if len(trace.steps) else "whole"
     request = steps_options.request(arguments)
@@ -206,7 +206,7 @@ def _of_steps(trace: Trace, arguments: argparse.Namespace) -> int:
 
 
 def _show(trace: Trace, found: steps.DetectedSteps | None, device: str | None, arguments: argparse.Namespace) -> int:
-    """Print the breakdown of these steps, of all devices where none is named; of the whole for None."""
+    """Print the breakdown of these steps (None: the whole recording) on one device (None: all of them)."""
     print(f"kernelscope: {found.sentence() if found else 'no steps: the capture as a whole'}", file=sys.stderr)
     trace = steps.of_device(steps.applied(trace, found), device)
     _write(_inclusive(trace, arguments.by) if arguments.inclusive else _broken_down(trace, arguments.by).as_dict(), arguments)
@@ -214,5 +214,5 @@ def _show(trace: Trace, found: steps.DetectedSteps | None, device: str | None, a
 
 
 def _inclusive(trace: Trace, by: str | None) -> dict[str, Any]:
-    """Return the inclusive breakdown by what was asked for, or by layer where any is known, else by range."""
+    """Return the inclusive breakdown by what was asked for, else by layer if any is known, else by range."""
     return inclusive.inclusive(trace, by or ("layer" if trace.kernels["layer"].notna().any() else "range"))

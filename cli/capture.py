@@ -22,7 +22,7 @@ from kernelscope.tracer.outside.run_folder import dated
 from kernelscope.tracer.outside.session import Progress, Session
 from kernelscope.tracer.outside.variants import Variant
 
-_FOLDER = "runs"  # where results go for which no folder is named
+_FOLDER = "runs"  # for results without -o
 LOADERS = ("files", "records")
 COLLECTORS = ("framework", "nsys", "nvprof", "cupti")  # collectors.NAMES, which is slow to import
 
@@ -53,13 +53,13 @@ def _seconds(text: str) -> float:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options that decide what is run."""
+    """Add the options that `run` and `compare` share."""
     add = parser.add_argument
-    add("network", metavar="WORKLOAD", help="the network, such as lenet; a wrong name prints them all")
+    add("network", metavar="WORKLOAD", help="the network, such as lenet; a wrong name lists them all")
     add("-o", "--output", metavar="DIR", help=f"folder for the results (default: {_FOLDER}/<name>-<date and time>)")
     add("--mode", choices=("train", "infer"), default="train", help="what a step is (default: train)")
     add("--batch", type=_at_least(1), default=64, metavar="N", help="samples per step (default: 64)")
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run (default: what NVML sees)")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run (default: a GPU if NVML sees one)")
     add("--devices", type=_at_least(1, 1024), default=1, metavar="N", help="devices that share each batch (default: 1)")
     add("--threads", type=_at_least(1, 4096), metavar="N", help="processor threads (default: all allowed, shared by --devices)")
     add("--steps", type=_at_least(1), default=30, metavar="N", help="measured steps per repeat of a pass (default: 30)")
@@ -68,37 +68,64 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_at_least(0),
         default=10,
         metavar="N",
-        help="least warm-up steps before they settle (default: 10)",
+        help="minimum of warm-up steps; more run until their times settle (default: 10)",
     )
     add("--repeats", type=_at_least(1, 1000), default=3, metavar="N", help="restarts of the clean pass (default: 3)")
-    add("--collector", choices=("auto", *COLLECTORS), default="auto", help="what records the kernels pass (default: auto)")
+    add(
+        "--collector",
+        choices=("auto", *COLLECTORS),
+        default="auto",
+        help="the tool that records the kernels pass (default: auto)",
+    )
     add("--nsys", metavar="PATH", help="the nsys to use (default: the newest that works)")
-    add("--keep-reports", action="store_true", help="keep nsys's reports too, which hold every process's environment variables")
-    add("--seed", type=_at_least(0, (1 << 31) - 1), default=0, metavar="N", help="of weights and data (default: 0)")
-    add("--precision", choices=("float32", "float16", "bfloat16"), help="of the computation (default: the framework's own)")
-    add("--layout", choices=("channels_first", "channels_last"), help="of images (default: the framework's own)")
-    add("--autotune", choices=("on", "off"), help="try convolution algorithms out first (default: the framework's own)")
-    add("--steady", action="store_true", help="steady heap, passive waiting, longer clean passes: resolves smaller differences")
-    add("--energy", action="store_true", help="add the energy pass, a minute or two, where energy counters can be read")
-    add("--data", metavar="DIR", help="folder with MNIST's or CIFAR-10's files, of images, or converted (default: random data)")
+    add(
+        "--keep-reports",
+        action="store_true",
+        help="also keep nsys's reports, which contain every process's environment variables",
+    )
+    add("--seed", type=_at_least(0, (1 << 31) - 1), default=0, metavar="N", help="seed of weights and data (default: 0)")
+    add(
+        "--precision",
+        choices=("float32", "float16", "bfloat16"),
+        help="precision of the computation (default: the framework's own)",
+    )
+    add("--layout", choices=("channels_first", "channels_last"), help="memory layout of images (default: the framework's own)")
+    add(
+        "--autotune",
+        choices=("on", "off"),
+        help="try convolution algorithms first and use the fastest (default: the framework's own)",
+    )
+    add(
+        "--steady",
+        action="store_true",
+        help="steady heap, passive waiting and longer clean passes, to resolve smaller differences",
+    )
+    add("--energy", action="store_true", help="add the energy pass (a minute or two) if energy counters can be read")
+    add("--data", metavar="DIR", help="folder with MNIST or CIFAR-10 files, images or converted data (default: random data)")
     add(
         "--loader",
         choices=("memory", *LOADERS),
         default="memory",
-        help="read --data before the steps, or in every step: its files, or the framework's records of them (default: memory)",
+        help="memory: read --data before the steps; files, records: read its files or records in every step (default: memory)",
     )
-    add("--full-paths", action="store_true", help="keep the home folder and the user's name in what is written (default: ~)")
-    add("--timeout", type=_seconds, default=300.0, metavar="SECONDS", help="a child must answer within (default: 300)")
+    add("--full-paths", action="store_true", help="keep the home folder and the user's name in the output (default: write ~)")
+    add(
+        "--timeout",
+        type=_seconds,
+        default=300.0,
+        metavar="SECONDS",
+        help="how long a child process may take to answer (default: 300)",
+    )
     add("--force", action="store_true", help="replace earlier results in the output folder")
 
 
 def folder(arguments: argparse.Namespace, name: str) -> Path:
-    """Return where results go: into the folder that was named, else into a new one of this name."""
+    """Return the folder for the results: the one that was named, else a new one of this name."""
     return Path(arguments.output) if arguments.output else dated(_FOLDER, name)
 
 
 def options(arguments: argparse.Namespace) -> RunOptions:
-    """Return what was asked for; raise UsageError for an unknown workload or a device that is not there."""
+    """Return the options of a run; raise UsageError for an unknown workload or a missing device."""
     check_workload(arguments.network)
     device = arguments.device
     if device != "cpu":
@@ -107,13 +134,13 @@ def options(arguments: argparse.Namespace) -> RunOptions:
             raise UsageError(f"--device cuda: no GPU to run on ({missing}); use --device cpu")
         device = "cpu" if missing else "cuda"
     if arguments.batch % arguments.devices:
-        raise UsageError(f"--batch {arguments.batch}: does not divide among --devices {arguments.devices}; name a multiple")
+        raise UsageError(f"--batch {arguments.batch}: not divisible by --devices {arguments.devices}; choose a multiple")
     if device == "cuda":
         _check_gpus(arguments.devices)
     if arguments.data is not None and not os.path.isdir(arguments.data):
         raise UsageError(f"--data {arguments.data}: not a folder")
     if arguments.data is None and arguments.loader in LOADERS:
-        raise UsageError(f"--loader {arguments.loader}: give --data, the folder that it reads")
+        raise UsageError(f"--loader {arguments.loader}: needs --data, the folder to read")
     cores = len(os.sched_getaffinity(0))
     return RunOptions(
         network=arguments.network, mode=arguments.mode, batch=arguments.batch, device=device,
@@ -127,21 +154,21 @@ def options(arguments: argparse.Namespace) -> RunOptions:
 
 
 def _check_gpus(devices: int) -> None:
-    """Raise UsageError where fewer GPUs are visible than are to share a step."""
+    """Raise UsageError if fewer GPUs are visible than are asked for."""
     visible = len(gpu.visible(os.environ, gpu.find().devices))
-    if devices > max(visible, 1):  # which are visible is not known of every value of CUDA_VISIBLE_DEVICES
+    if devices > max(visible, 1):  # some values of CUDA_VISIBLE_DEVICES do not tell which are visible
         raise UsageError(
             f"--devices {devices}: {visible} GPUs are visible; name fewer, or see CUDA_VISIBLE_DEVICES and `kernelscope doctor`"
         )
 
 
 def choices(arguments: argparse.Namespace, options: RunOptions, variants: list[Variant]) -> list[Choice]:
-    """Return what records each side's kernels pass; raise UsageError when what was asked for cannot be had."""
+    """Return the collector of each side's kernels pass; raise UsageError if the one asked for is not available."""
     return [collectors.chosen(options, variant, arguments.nsys) for variant in variants]
 
 
 def record(session: Session) -> None:
-    """Run a session, showing its progress, and then what its profilers lost."""
+    """Run a session and show its progress, then print its warnings."""
     with progress() as shown:
         session.run(shown)
     for line in session.warnings:
@@ -149,7 +176,7 @@ def record(session: Session) -> None:
 
 
 def environment(framework: str, python: str | None) -> Environment:
-    """Return the environment to run a framework in; raise UsageError for an unknown one, ChildError when it is not ready."""
+    """Return the environment of a framework; raise UsageError for an unknown framework, ChildError if it is not ready."""
     return environments.resolve(framework, python)
 
 

@@ -1,4 +1,4 @@
-"""Explain what a kernel is, by its name and by the operator that ran it: kind, library, algorithm, type, tensor cores."""
+"""Show what a kernel's name and its operator reveal: kind, library, algorithm, type, tensor cores."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ Row = dict[str, Any]
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("names", nargs="+", metavar="NAME", help="a kernel's name, mangled or not; - reads names from stdin")
-    parser.add_argument("--operator", metavar="OP", help="type of the operator that ran it, such as aten::convolution_backward")
-    parser.add_argument("--phase", choices=PHASES, help="where in the step it ran")
-    parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
+    parser.add_argument("--operator", metavar="OP", help="the operator that launched it, such as aten::convolution_backward")
+    parser.add_argument("--phase", choices=PHASES, help="the phase of the step in which it ran")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="output format (default: table)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what is known of each name; a name that no rule knows is no error."""
+    """Print what each name reveals; a name that no rule matches is no error."""
     rows = [_row(name, arguments.operator, arguments.phase) for name in _names(arguments.names)]
     if arguments.format in ("table", "markdown"):
         rows = _readable(rows)
-    write_rows(rows, arguments.format, "What the names tell", "classify")
+    write_rows(rows, arguments.format, "What the names reveal", "classify")
     return 0
 
 
 def _names(given: Sequence[str]) -> Iterator[str]:
-    """Yield the names, those of stdin where "-" stands; each line is a name."""
+    """Yield the names; "-" stands for those on stdin, one a line."""
     for name in given:
         if name != "-":
             yield name
@@ -64,21 +64,21 @@ def _row(name: str, operator: str | None, phase: str | None) -> Row:
 
 
 def _explanation(found: Any, operator: str | None) -> str:
-    """Return in words what name and operator tell, of which the kind comes."""
+    """Say which rules the name and the operator match."""
     if found.rule is None:
-        told = "no rule fires for the name"
+        words = "no rule matches the name"
     elif found.rule.kind is None:
-        told = f"rule {found.position + 1} tells the library only"
+        words = f"rule {found.position + 1} knows the library only"
     else:
-        told = f"rule {found.position + 1} takes the name for {found.rule.kind}"
+        words = f"rule {found.position + 1} says that it is {found.rule.kind}"
     if operator is None:
-        return told
+        return words
     known = found.operator_kind != "unknown"
-    return f"{told}; the operator is {found.operator_kind}" if known else f"{told}; no rule knows the operator"
+    return f"{words}; the operator is {found.operator_kind}" if known else f"{words}; no rule matches the operator"
 
 
 def _readable(rows: list[Row]) -> list[Row]:
-    """Return the rows for reading: one name as a list of what is known, several as a line each."""
+    """Return the rows for reading: one name as a list of its properties, several names as a line each."""
     shown = [{key: printable(value, None) if isinstance(value, str) else value for key, value in row.items()} for row in rows]
     if len(shown) != 1:
         return [{key: value for key, value in row.items() if key not in ("pattern", "example", "explanation")} for row in shown]

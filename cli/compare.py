@@ -1,4 +1,4 @@
-"""Run one workload in several frameworks, taking turns, and show what differs: layer by layer and kernel by kernel."""
+"""Run one workload in several frameworks in turns, and compare them layer by layer and kernel by kernel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--frameworks",
         required=True,
         metavar="A,B,...",
-        help=f"the sides, each [LABEL=]FRAMEWORK[@PROGRAM.py]: {', '.join(FRAMEWORKS)}; a program varies the workload",
+        help=f"the sides, each [LABEL=]FRAMEWORK[@PROGRAM.py]: {', '.join(FRAMEWORKS)}; PROGRAM.py varies the workload",
     )
     sides.add_variables(parser, "[LABEL:]NAME=VALUE", "environment variable for one side, or for all (repeatable)")
     parser.add_argument(
@@ -38,11 +38,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=PATH",
-        help="interpreter to use for one side or framework (repeatable)",
+        help="interpreter of one side or framework (repeatable)",
     )
-    parser.add_argument("--skip-missing", action="store_true", help="leave out frameworks that are not set up, with the reason")
-    parser.add_argument("--strict", action="store_true", help="exit with 1 when a fairness check fails")
-    parser.add_argument("--format", choices=FORMATS, default="table", help="on stdout (default: table)")
+    parser.add_argument("--skip-missing", action="store_true", help="leave out frameworks that are not set up, and say why")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if a fairness check fails")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="output format on stdout (default: table)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         for side in failed:
             print(f"kernelscope: {side['framework']} dropped out: {side['reason']}", file=sys.stderr)
         if len(failed) == len(session.sides):
-            raise ChildError(f"no framework came to its end; what was recorded is in {folder}")
+            raise ChildError(f"no framework finished; what was recorded is in {folder}")
         result = _compare(session, sharing.shareable(left_out + failed, options.full_paths), folder)
         _write(result, folder, arguments.format)
     if failed:
@@ -74,7 +74,7 @@ def _compare(session: Session, left_out: list[dict[str, Any]], folder: Path) -> 
 
 def _write(result: dict[str, Any], folder: Path, form: str) -> None:
     """Write the files of a comparison and print it."""
-    from kernelscope.reports import html, interactive_parts  # matplotlib has no place beside what is measured
+    from kernelscope.reports import html, interactive_parts  # loading matplotlib would disturb the measurement
 
     whole.write_text(folder / "compare.json", json.dumps(result, indent=1))
     comparison_tables.write_csv_folder(result, folder / "tables")

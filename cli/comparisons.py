@@ -1,4 +1,4 @@
-"""Write comparisons and explanations to stdout, for every command that has one."""
+"""Write comparisons and explanations to stdout, for every command that makes one."""
 
 from __future__ import annotations
 

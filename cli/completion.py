@@ -1,4 +1,4 @@
-"""Print what makes a shell complete kernelscope's commands and options: for bash and zsh `eval` it, for fish source it."""
+"""Print the code that makes a shell complete kernelscope's commands and options: `eval` it in bash and zsh, source it in fish."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _EXAMPLES = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the argument."""
-    parser.add_argument("shell", choices=SHELLS, help="the shell that completes")
+    parser.add_argument("shell", choices=SHELLS, help="your shell")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the shell's code, and on a terminal where it goes."""
+    """Print the shell's code; on a terminal also say where it belongs."""
     print(shellcode(["kernelscope"], shell=arguments.shell))
     if sys.stdout.isatty():
         print(_EXAMPLES[arguments.shell], file=sys.stderr)

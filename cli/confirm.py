@@ -1,4 +1,4 @@
-"""Try what advice says: run a program unchanged and changed in turns, and say what each change did."""
+"""Try the advice: run a program unchanged and changed in turns, and say what each change did."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from kernelscope.tracer.outside.run_folder import dated
 
 FORMATS = ("table", "markdown", "json")
 FOLDER, FILE = "confirm", "confirm.json"
-ROUNDS, _FEWEST = 6, 4  # where the budget is short each change gets fewer, so that all findings are tried
-_WHOLE = 4  # runs' time that a recording of all passes takes
+ROUNDS, _FEWEST = 6, 4  # fewer if the budget is short, so that all findings are tried
+_WHOLE = 4  # a recording of all passes takes as long as so many runs
 BUDGET_S = 900.0
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 EXAMPLES = """examples:
-  kernelscope confirm train.py --epochs 3      record the script, then try what its advice says
-  kernelscope confirm profiles/train-20261125  try the advice on what was recorded
+  kernelscope confirm train.py --epochs 3      record the script, then try the advice
+  kernelscope confirm profiles/train-20261125  try the advice on this recording
   kernelscope confirm RUN -- python train.py   the same, with another command
-  kernelscope confirm out/demo                 of a comparison, what makes its slowest framework slower
+  kernelscope confirm out/demo                 try what makes the slowest framework of a comparison slower
 """
 
 
@@ -54,49 +54,54 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
-    add("-o", "--output", metavar="DIR", help="folder for the trials; one that was interrupted goes on (default: PATH/confirm)")
+    add("-o", "--output", metavar="DIR", help="folder for the trials; interrupted trials continue (default: PATH/confirm)")
     trial_options(parser)
-    add("--format", choices=FORMATS, default="table", help="(default: table)")
-    add("--verdicts", action="store_true", help="show what trials on this machine said of findings so far, and try nothing")
+    add("--format", choices=FORMATS, default="table", help="output format (default: table)")
+    add("--verdicts", action="store_true", help="show the verdicts of all trials on this machine so far, and try nothing")
     add(
         "path",
         nargs="?",
         metavar="PATH",
-        help="a folder that `profile`, `run` or `compare` wrote, or a script, which is recorded first",
+        help="a folder that `profile`, `run` or `compare` wrote, or a script to record first",
     )
-    add("command", nargs=argparse.REMAINDER, metavar="...", help="arguments of the script; of a folder -- COMMAND, if another")
+    add(
+        "command",
+        nargs=argparse.REMAINDER,
+        metavar="...",
+        help="arguments of the script; after a folder, -- COMMAND to try another command",
+    )
     sharing.configure(parser)
 
 
 def trial_options(parser: argparse.ArgumentParser) -> None:
-    """Add what says how much is tried."""
+    """Add the options that say what is tried, and for how long."""
     add = parser.add_argument
     add("--rounds", type=int, metavar="N",
-        help=f"of trials: runs of each change (default: {ROUNDS}, down to {_FEWEST} where the budget is short)")  # fmt: skip
+        help=f"trials: runs of each change (default: {ROUNDS}, as few as {_FEWEST} if the budget is short)")  # fmt: skip
     add(
         "--budget",
         type=_budget,
         default=BUDGET_S,
         metavar="TIME",
-        help="of trials: what promises least is left out above (default: 15m)",
+        help="trials: time limit; the least promising changes that exceed it are left out (default: 15m)",
     )
     add("--only", action="append", default=[], metavar="NAME",
-        help="of trials: this change, whatever was found (repeatable): " + ", ".join(interventions.known()))  # fmt: skip
+        help="trials: try this change, whatever the findings (repeatable): " + ", ".join(interventions.known()))  # fmt: skip
 
 
 def checked(arguments: argparse.Namespace, trying: bool = True) -> None:
-    """Raise UsageError where the options of trials are wrong: before anything is recorded. trying: whether anything is tried."""
+    """Raise UsageError for wrong options of trials, before anything is recorded. trying: whether anything is tried."""
     if not trying and (arguments.only or (arguments.rounds, arguments.budget) != (None, BUDGET_S)):
-        raise UsageError("--rounds, --budget and --only are of trials: add --confirm")
+        raise UsageError("--rounds, --budget and --only are options of trials: add --confirm")
     if arguments.rounds is not None and arguments.rounds < 3:
         raise UsageError(f"--rounds {arguments.rounds}: at least 3")
     unknown = [name for name in arguments.only if name not in interventions.known()]
     if unknown:
-        raise UsageError(f"--only {unknown[0]}: no such change; there are {', '.join(interventions.known())}")
+        raise UsageError(f"--only {unknown[0]}: no such change; choose one of {', '.join(interventions.known())}")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Try what the advice on a recording says, and print what came of it."""
+    """Try the advice on a recording, and print the verdicts."""
     _options_behind(arguments)
     checked(arguments)
     if arguments.verdicts:
@@ -116,38 +121,39 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _of_comparison(folder: Path, names: Sequence[str]) -> tuple[Path, list[Finding]]:
-    """Return the run of the slowest framework on which something can be tried, and what makes it slower; say which it is.
+    """Return the run of the slowest framework on which something can be tried, and what makes it slower; print which it is.
 
-    names: of the changes that are asked for. Raises InputError where there is none.
+    names: the changes that are asked for. Raises InputError if there is no such run.
     """
-    for explained in read_object(folder / COMPARISON).get("explanations") or []:  # that of the slowest is the first
+    for explained in read_object(folder / COMPARISON).get("explanations") or []:  # the slowest comes first
         side, findings = candidates.of_explanation(explained)
         slow, fast = (str(explained[one]["name"]) for one in (side, "a" if side == "b" else "b"))
         if candidates.candidates(str(explained[side]["framework"]), findings, names, general=False):
-            others = f"others: kernelscope explain {folder} --a {fast} --b NAME --confirm"
+            others = f"for others: kernelscope explain {folder} --a {fast} --b NAME --confirm"
             print(f"kernelscope: trying on {slow} what makes it slower than {fast}; {others}", file=sys.stderr)
             return folder / slow, findings
-    nothing = "nothing was found that makes one of its frameworks slower and that a change from outside answers"
-    raise InputError(f"{folder}: {nothing}; name one of its run folders to try the advice on that one")
+    nothing = "found no cause of a slower framework that a change from outside can remove"
+    raise InputError(f"{folder}: {nothing}; name one of its run folders to try the advice on it")
 
 
 def confirmed(
     arguments: argparse.Namespace, program: Program, findings: Sequence[Finding], source: str = kept.ADVICE
 ) -> dict[str, Any]:
-    """Try what answers the findings on a program, and return what came of it; it is kept in the program's folder, too.
+    """Try the changes that answer the findings, and return the result, which is also kept in the program's folder.
 
-    arguments: those of `trial_options`. source: what found it, kept.ADVICE or kept.EXPLANATION; beside advice settings are tried
-    that nothing asks for. Raises InputError where nothing can be tried, ChildError where the unchanged program does not run.
+    arguments: those of `trial_options`. source: where the findings come from, kept.ADVICE or kept.EXPLANATION; with advice,
+    settings that no finding asks for are tried too. Raises InputError if nothing can be tried, ChildError if the unchanged
+    program does not run.
     """
     recorded, folder, framework = program.path, program.folder, str(program.record["framework"])
     found = candidates.candidates(framework, findings, arguments.only, source == kept.ADVICE)
     if not found:
-        raise InputError(f"{recorded}: nothing can be tried on a program of {framework} that answers what was found")
+        raise InputError(f"{recorded}: no change that can be tried on a {framework} program answers the findings")
     try:
         with trials.alone(folder, _waiting):
             said = _tried(arguments, program, findings, found)
     except KeyboardInterrupt:
-        print(f"kernelscope: trials so far: {folder}; the same command goes on with them", file=sys.stderr)
+        print(f"kernelscope: trials so far: {folder}; the same command continues them", file=sys.stderr)
         raise
     said = sharing.shareable(said, arguments.full_paths)
     whole.write_text(folder / FILE, tables.to_json(said))
@@ -157,13 +163,16 @@ def confirmed(
 
 
 def _waiting() -> None:
-    print("kernelscope: another process tries this program, or what one left behind still runs: waiting for it", file=sys.stderr)
+    print(
+        "kernelscope: waiting for another process that tries this program, or for one left over from earlier trials",
+        file=sys.stderr,
+    )
 
 
 def _tried(
     arguments: argparse.Namespace, program: Program, findings: Sequence[Finding], found: list[Candidate]
 ) -> dict[str, Any]:
-    """Try the candidates for which there is time, then together what helped; return what came of it."""
+    """Try the candidates that the budget allows, then those that helped together; return the result."""
     until = time.monotonic() + arguments.budget
     mine, left_out, one_s = _affordable(program, found, arguments.budget, arguments.rounds)
     runs = program.run([program.trial(one.intervention.name, [one]) for one in mine], program.folder)
@@ -177,7 +186,7 @@ def _tried(
 
 
 def beside(said: dict[str, Any], form: str, write: Callable[[Any, str], None], trying: Callable[[], dict[str, Any]]) -> None:
-    """Write what was found, and then what trials of it came to; as JSON both in one, under "confirmed"."""
+    """Write the findings, then the trials; as JSON both in one object, the trials under "confirmed"."""
     if form == "json":
         write({**said, "confirmed": trying()}, form)
         return
@@ -187,19 +196,19 @@ def beside(said: dict[str, Any], form: str, write: Callable[[Any, str], None], t
 
 
 def _write(result: Mapping[str, Any], form: str) -> None:
-    """Write what trials of changes came to (analysis.confirm.result)."""
+    """Write the result of trials (analysis.confirm.result)."""
     write_result(result, form, told.shown, told.markdown)
 
 
 def _recorded(arguments: argparse.Namespace) -> Path:
-    """Return the folder of the recording; a script is recorded."""
+    """Return the folder of the recording; record a script first."""
     path = Path(arguments.path)
     if path.suffix != ".py":
         return path
     command = profile.runnable([str(path), *arguments.command])
     earlier = _interrupted(path, command, arguments.output)
     if earlier is not None:
-        print(f"kernelscope: going on with {earlier}, whose trials were interrupted", file=sys.stderr)
+        print(f"kernelscope: continuing with {earlier}, whose trials were interrupted", file=sys.stderr)
         arguments.command = ["--", *command]
         return earlier
     folder = dated(profile.FOLDER, str(label(command)))
@@ -209,13 +218,13 @@ def _recorded(arguments: argparse.Namespace) -> Path:
         print(line, file=sys.stderr)
     sharing.overwrite_secrets(folder)
     if outcome.exit_status:
-        raise ChildError(f"{path}: ended with status {outcome.status}; see what it said above")
+        raise ChildError(f"{path}: ended with status {outcome.status}; see its messages above")
     arguments.command = ["--", *command]
     return folder
 
 
 def _interrupted(script: Path, command: Sequence[str], output: str | None) -> Path | None:
-    """Return the newest recording of a script that has not changed since, if its trials were not brought to their end."""
+    """Return the newest recording of a script that has not changed since, if its trials are not complete."""
     folders = Path(profile.FOLDER).glob(f"{label(command)}-*")
     for folder in sorted(folders, key=lambda one: one.stat().st_mtime, reverse=True):
         tried = Path(output) if output else folder / FOLDER
@@ -229,14 +238,14 @@ def _interrupted(script: Path, command: Sequence[str], output: str | None) -> Pa
 
 
 class _Behind(Parser):
-    """Reads options behind a folder; what is wrong with them is said as of those before it."""
+    """Reads options after a folder, with the same error messages as before it."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see {self.prog} --help)")
 
 
 def _options_behind(arguments: argparse.Namespace) -> None:
-    """Take options that stand behind a folder for ours; behind a script they are the script's."""
+    """Take options after a folder as our own; after a script they are the script's."""
     first = arguments.command[0] if arguments.command else "--"
     if not first.startswith("-") or first == "--" or Path(arguments.path).suffix == ".py":
         return
@@ -246,25 +255,25 @@ def _options_behind(arguments: argparse.Namespace) -> None:
     configure(parser)
     found = parser.parse_args([*ours, arguments.path])
     if found.path != arguments.path:
-        raise UsageError(f"{found.path}: another command stands behind --")
+        raise UsageError(f"{found.path}: write another command after --")
     vars(arguments).update({name: value for name, value in vars(found).items() if value != parser.get_default(name)})
     arguments.command = own
 
 
 def _named(arguments: argparse.Namespace) -> list[str]:
-    """Return the command that the arguments name; empty where none is."""
+    """Return the command that the arguments name; empty if none."""
     named: list[str] = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     return named
 
 
 def program_of(arguments: argparse.Namespace, recorded: Path, folder: Path | None = None, command: Sequence[str] = ()) -> Program:
-    """Return what was recorded as what is tried; raise UsageError where it cannot run again.
+    """Return the recorded program for trials; raise UsageError if it cannot run again.
 
-    folder: for the trials, if not the recording's own. command: what is run, if not what was recorded.
+    folder: for the trials, if not the recording's own. command: to run, if not the recorded one.
     """
     if kind_of(recorded) is not Kind.RUN:
         raise UsageError(
-            f"{recorded}: only what `profile`, `run` or `compare` recorded can run again; name a folder that they wrote"
+            f"{recorded}: only recordings of `profile`, `run` or `compare` can run again; name a folder that they wrote"
         )
     record, count = read_object(recorded / RUN), arguments.rounds or ROUNDS
     folder = (folder or recorded / FOLDER).resolve()
@@ -276,27 +285,27 @@ def program_of(arguments: argparse.Namespace, recorded: Path, folder: Path | Non
         return Script(count, folder, record, recorded, list(command))
     profiled = [_own_home(part) for part in record["profiled"]]
     if any(HIDDEN in part for part in profiled):
-        raise UsageError(f"{recorded}: its command has secrets, which were not recorded; name it behind --")
+        raise UsageError(f"{recorded}: its command has secrets, which were not recorded; write the command after --")
     directory = Path(_own_home(record.get("directory", ".")))
     if not directory.is_dir():
         raise UsageError(
-            f"{recorded}: it ran in {directory}, which is no more; go where it can run and name its command behind --"
+            f"{recorded}: it ran in {directory}, which no longer exists; go where it can run and write its command after --"
         )
     return Script(count, folder, record, recorded, profiled, directory)
 
 
 def _own_home(path: str) -> str:
-    """Return a path as it was before it was recorded, where this is the home folder that it was in."""
+    """Return a recorded path with ~ expanded to this user's home folder."""
     return str(Path(path).expanduser()) if path.startswith("~") else path
 
 
 def _affordable(
     program: Program, found: list[Candidate], budget: float, rounds: int | None
 ) -> tuple[list[Candidate], list[Candidate], float]:
-    """Return the changes that can be tried in this time, the others, and the seconds of a run; at least one is tried.
+    """Return the changes that the budget allows (at least one), the others, and the seconds of a run; print how long it may take.
 
-    Beside the runs of each there are those of the unchanged program, of both again for what helped, and a whole recording. Where
-    the user asks for no number of rounds they are so many that all findings have a trial. Says how long it may take.
+    Beside the runs of each change, the unchanged program runs, both run again for what helped, and all passes are recorded once.
+    Without --rounds, rounds are reduced until every finding gets a trial.
     """
     one_s = max(program.seconds(), 0.1)
     wanted = len({id(finding) for one in found for finding in one.findings}) or len(found)
@@ -309,16 +318,16 @@ def _affordable(
     tried = found[:most]
     seconds = one_s * (beside + count * len(tried))
     changes = f"{len(tried)} change{'s' if len(tried) > 1 else ''}"
-    more = f", more than --budget ({budget:.0f} s): a verdict takes so many runs" if seconds > budget else ""
-    print(f"kernelscope: {changes} in {count} rounds: up to about {seconds:.0f} s in all{more}", file=sys.stderr)
+    more = f", more than --budget ({budget:.0f} s), because a verdict needs that many runs" if seconds > budget else ""
+    print(f"kernelscope: {changes} in {count} rounds: at most about {seconds:.0f} s in all{more}", file=sys.stderr)
     return tried, found[most:], one_s
 
 
 def _together(program: Program, kept: list[Candidate], affordable: Callable[[int], bool]) -> Together | None:
-    """Try the changes that helped together: each is added to those before it, and stays where it helps beside them.
+    """Try the changes that helped together: add one at a time, and keep it if it helps beside the others.
 
-    affordable: whether there is time for so many runs. Runs are new, also for one alone: what was chosen because it helped
-    helped more than it does, by chance.
+    affordable: whether there is time for so many runs. Even a single change is run again: it was chosen because it helped, and
+    part of that was chance.
     """
     if not kept:
         return None
@@ -326,22 +335,22 @@ def _together(program: Program, kept: list[Candidate], affordable: Callable[[int
     while untried and affordable(3 * program.count):
         one, *untried = untried
         names = _joined(mine), _joined([*mine, one])
-        print(f"kernelscope: {names[1]} beside {names[0]}", file=sys.stderr)
+        print(f"kernelscope: {names[1]} against {names[0]}", file=sys.stderr)
         both = [program.trial(names[0], mine), program.trial(names[1], [*mine, one])]
         runs = program.run(both, program.folder / "together" / names[1])
         if result.helps(runs[names[0]], runs[names[1]]):
             mine.append(one)
         else:
             dropped.append((one.intervention.name, names[0]))
-    if len(kept) == len(untried) + 1:  # none was tried beside the first
-        print(f"kernelscope: {_joined(mine)} once more, for its size", file=sys.stderr)
+    if len(kept) == len(untried) + 1:  # none was added to the first
+        print(f"kernelscope: {_joined(mine)} once more, to measure its effect", file=sys.stderr)
         runs = program.run([program.trial(_joined(mine), mine)], program.folder / "together")
     alone = tuple(one.intervention.name for one in untried)
     return Together(tuple(one.intervention.name for one in mine), _joined(mine), runs, tuple(dropped), alone)
 
 
 def _after(program: Program, together: Together | None, mine: Sequence[Candidate]) -> dict[str, Any]:
-    """Record the program with what was kept, and return where the time went and what remains; nothing where that is not seen."""
+    """Record the program with the changes kept; return where the time went and what remains, or nothing if that is unknown."""
     if together is None:
         return {}
     several = [one for one in mine if one.intervention.name in together.names]
@@ -359,5 +368,5 @@ def _joined(several: Sequence[Candidate]) -> str:
 def _budget(text: str) -> float:
     match = _DURATION.fullmatch(text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r}: write a time such as 90s, 15m or 1h")
+        raise argparse.ArgumentTypeError(f"{text!r}: write a duration such as 90s, 15m or 1h")
     return float(match[1]) * _SECONDS[match[2]]

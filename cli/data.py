@@ -1,4 +1,4 @@
-"""Data sets: convert one into the formats that frameworks read fastest, for `run` and `compare` with --loader records."""
+"""Convert a data set to the formats that frameworks read fastest, for `run` and `compare` with --loader records."""
 
 from __future__ import annotations
 
@@ -17,23 +17,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="convert", required=True)
     convert = actions.add_parser("convert", help="write training samples as records")
     convert.add_argument(
-        "folder", metavar="DIR", help="folder with MNIST idx files, CIFAR-10 binary files, or a folder of images a class"
+        "folder", metavar="DIR", help="folder with MNIST idx files, CIFAR-10 binary files, or one folder of images per class"
     )
-    convert.add_argument(
-        "--for", required=True, dest="network", metavar="WORKLOAD", help="the network that will take the samples"
-    )
+    convert.add_argument("--for", required=True, dest="network", metavar="WORKLOAD", help="the network that will use the samples")
     convert.add_argument(
         "--to",
         required=True,
         metavar="NAMES",
-        help="separated by commas: pytorch (WebDataset), tensorflow (TFRecord), mxnet (RecordIO), cntk (CTF), arrays (numpy)",
+        help="comma-separated: pytorch (WebDataset), tensorflow (TFRecord), mxnet (RecordIO), cntk (CTF), arrays (numpy)",
     )
     convert.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for the new files")
     convert.add_argument("--force", action="store_true", help="replace files of the same name")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Convert, with a line for each format; return the exit status."""
+    """Convert and print a line for each format; return the exit status."""
     check_workload(arguments.network)
     if not Path(arguments.folder).is_dir():
         raise UsageError(f"{arguments.folder}: not a folder")

@@ -1,4 +1,4 @@
-"""Show what a device did: occupancy, hardware counters, tensor cores, TF32, streams and copies at once, copies, memory."""
+"""Show what a device did: occupancy, hardware counters, tensor cores, TF32, streams, overlap, copies and memory."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from kernelscope.reports.renderers import to_csv
 from kernelscope.reports.table import of_rows
 from kernelscope.tracer.outside.errors import UsageError
 
-_LONG = ("occupancy", "metrics", "copies")  # tables with a row for everything that is different
+_LONG = ("occupancy", "metrics", "copies")  # tables that may have many rows
 TABLES = ("occupancy", "metrics", "tensor-cores", "tf32", "streams", "overlap", "copies", "peak", "memory")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("path", metavar="PATH", help="a folder that `run` or `import` wrote, or a capture as `import` takes it")
+    parser.add_argument("path", metavar="PATH", help="a folder that `run` or `import` wrote, or a capture that `import` can read")
     parser.add_argument("--table", choices=TABLES, help="one table (default: all of them)")
-    parser.add_argument("--rows", type=int, default=15, metavar="N", help="rows of a table for reading; 0: all (default: 15)")
-    parser.add_argument("--format", choices=FORMATS, default="table", help="csv takes one --table (default: table)")
+    parser.add_argument("--rows", type=int, default=15, metavar="N", help="rows of a printed table; 0: all (default: 15)")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="output format; csv needs --table (default: table)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the tables."""
     if arguments.format == "csv" and arguments.table is None:
-        raise UsageError(f"--format csv holds one table; name it with --table ({', '.join(TABLES)})")
+        raise UsageError(f"--format csv writes one table; choose it with --table ({', '.join(TABLES)})")
 
     path = archives.folder(Path(arguments.path))
     trace = reading.read(path)

@@ -1,4 +1,4 @@
-"""Say what can be measured on this machine: processors, GPUs, interpreters, environments, profilers, counters."""
+"""Show what can be measured on this machine: processors, GPUs, interpreters, environments, profilers, counters."""
 
 from __future__ import annotations
 
@@ -14,43 +14,45 @@ from kernelscope.cli.output import write_rows
 from kernelscope.nsys_wrappers import find
 from kernelscope.tracer.outside import collectors, conditions, counters, environments, gpu, interpreters, process_noise, recipes
 
-# What each framework tells of its CPU kernels; the same everywhere, so it is written down here and not tried out.
+# What each framework reveals of its CPU kernels. It is the same on every machine, so it is listed and not measured.
 REVEALS = {
     "pytorch": "oneDNN and MKL calls with shapes; torch.profiler operators; layers through module hooks",
-    "tensorflow": "oneDNN calls with shapes; profiler operators whose names carry the layer",
+    "tensorflow": "oneDNN calls with shapes; profiler operators whose names contain the layer",
     "mxnet": "oneDNN calls with shapes; mx.profiler operators; layers through Gluon blocks",
     "jax": "XLA's operations with shapes; layers through jax.named_scope in the compiled programs",
     "keras-torch": "as pytorch; layers through calls of Keras's layers",
     "keras-tensorflow": "as tensorflow; layers through the scopes that Keras opens",
     "keras-jax": "as jax; layers through the scopes that Keras opens",
     "keras-theano": "as lasagne; layers through calls of Keras's layers",
-    "keras-cntk": "as cntk; layers through Keras's layers, which are named on their nodes",
+    "keras-cntk": "as cntk; layers through Keras's layers, whose names are on their nodes",
     "keras-mxnet": "as mxnet; layers through the names of Keras's symbols",
-    "onnxruntime": "nodes of its optimized graph with shapes; layers through nodes' names; inference only",
-    "caffe2": "operators with shapes, one by one, and MKL calls; layers through blobs' names",
+    "onnxruntime": "nodes of its optimized graph with shapes; layers through node names; inference only",
+    "caffe2": "operators with shapes, one by one, and MKL calls; layers through blob names",
     "onednn": "its own calls with shapes; layers through the calls of primitives; inference of lenet only",
-    "cudnn": "kernels of a GPU; layers through the calls of cuDNN's graphs; inference of lenet only",
+    "cudnn": "GPU kernels; layers through the calls of cuDNN's graphs; inference of lenet only",
     "chainer": "numpy's calls of OpenBLAS with shapes; Chainer's functions; layers through its hooks",
     "lasagne": "numpy's calls of OpenBLAS with shapes; Theano's profile of nodes; layers through the methods that made them",
     "cntk": "MKL calls with shapes; forward and backward time of each node, as totals; layers through node names",
 }
 
-_WIDTH = 100  # characters of what one reads first
+_WIDTH = 100  # characters of the summary
 Row = dict[str, Any]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--format", choices=("table", "csv", "json", "markdown"), default="table")
+    parser.add_argument(
+        "--format", choices=("table", "csv", "json", "markdown"), default="table", help="output format (default: table)"
+    )
     parser.add_argument(
         "--noise", nargs="?", const="", metavar="FRAMEWORKS",
-        help="measure by how much processes of one program differ, of these frameworks (default: all that are ready; 1 to 2 "
-        "minutes each on a quiet machine), and keep it: explain needs it of single recordings",
+        help="measure how much processes of one program differ, for these frameworks (default: all that are ready; 1 to 2 "
+        "minutes each on a quiet machine), and store it: explain needs it to compare single recordings",
     )  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what was found; a machine that lacks something is no error."""
+    """Print the findings; a machine that lacks something is no error."""
     if arguments.noise is not None:
         noise.measure(arguments.noise)
     sections = (_machine, _gpus, _interpreters, _environments, _profilers, _collectors, _counters, _noise)
@@ -63,12 +65,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _row(section: str, item: str, available: bool, value: str | None, reason: str | None = None) -> Row:
-    """Return one finding: whether the item is available, what it is, and why it is not (or not fully)."""
+    """Return one finding: whether the item is available, what it is, and why it is missing or limited."""
     return {"section": section, "item": item, "available": available, "value": value, "reason": reason}
 
 
 def _summary(rows: list[Row]) -> list[str]:
-    """Return what one can do here, what is missing for the rest, and how it is had."""
+    """Return what one can do here, what is missing for the rest, and how to get it."""
     named: dict[tuple[str, bool], list[str]] = {}
     for row in rows:
         named.setdefault((row["section"], row["available"]), []).append(row["item"])
@@ -76,17 +78,17 @@ def _summary(rows: list[Row]) -> list[str]:
     gpus = named.get(("GPUs", True), [])
     where = f"on {', '.join(gpus)} and the processor" if gpus else "on the processor; there is no NVIDIA GPU to record on"
     lines = [f"Ready to record: {', '.join(ready) or 'no framework'} {where}."]
-    lines.append("Captures of other tools, and scripts under a Python of your own (`kernelscope profile`), need nothing more.")
+    lines.append("Captures of other tools and your own scripts (`kernelscope profile`) need nothing more.")
     if absent:
         lines.append(f"Not set up: {', '.join(absent)}; `kernelscope env create NAME` sets one up.")
     tools = [item for item in named.get(("profilers", False), []) if item in find.NAMES]
     if tools:
-        lines.append(f"Profilers that are not here: {', '.join(tools)}.")
+        lines.append(f"Profilers not found: {', '.join(tools)}.")
     return lines
 
 
 def _grouped(rows: list[Row]) -> list[Row]:
-    """Return the rows for reading: each section named once, value and reason in one column."""
+    """Return the rows for reading: each section is named once, value and reason share a column."""
     shown, before = [], None
     for row in rows:
         text = "; ".join(part for part in (row["value"], row["reason"]) if part)
@@ -140,7 +142,7 @@ def _environments() -> Iterator[Row]:
     ready = {row["framework"] for row in found if row["ready"]}
     for row in found:
         if row["framework"] in ready and not row["ready"]:
-            continue  # one that is out of date: `env list` has it
+            continue  # out of date: `env list` shows it
         if row["ready"]:
             value = f"{row['version']} ({row['variant']}, Python {row['python_version']}): {REVEALS[row['framework']]}"
         else:
@@ -151,7 +153,7 @@ def _environments() -> Iterator[Row]:
 def _profilers() -> Iterator[Row]:
     missing = {
         "nsys": "not found in PATH, /opt/nvidia or a CUDA toolkit; set KERNELSCOPE_NSYS to its path",
-        "nvprof": "not found in PATH or a CUDA toolkit; it serves GPUs before compute capability 8.0 only",
+        "nvprof": "not found in PATH or a CUDA toolkit; it supports only GPUs before compute capability 8.0",
     }
     for name in find.NAMES:
         tools = find.find_all(name)
@@ -165,14 +167,14 @@ def _profilers() -> Iterator[Row]:
         if not tools and not failures:
             yield _row("profilers", name, False, None, missing[name])
     library = find.nvtx_library()
-    lacks = "ranges reach nsys only with libnvtx3interop.so (pip install nvidia-nvtx) or KERNELSCOPE_NVTX_LIBRARY"
+    lacks = "nsys sees ranges only with libnvtx3interop.so (pip install nvidia-nvtx) or KERNELSCOPE_NVTX_LIBRARY"
     yield _row("profilers", "NVTX library", library is not None, library, None if library else lacks)
 
 
 def _collectors() -> Iterator[Row]:
-    """What can record the kernels pass: one row for each collector and answer, with the frameworks that it is the answer for.
+    """Say what can record the kernels pass: a row for each collector and each reason, with the frameworks that it applies to.
 
-    Frameworks that do not run on this device at all are left out.
+    Frameworks that do not run on this device are left out.
     """
 
     device = "cuda" if gpu.find().devices else "cpu"

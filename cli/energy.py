@@ -1,4 +1,4 @@
-"""Show how many joules a step takes, and which layers take them: of runs that were recorded with --energy."""
+"""Show how many joules a step takes, and which layers take them, in runs recorded with --energy."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ BY = ("step", "layer", "kind", "both")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folders that `run --energy` or `compare --energy` wrote")
-    parser.add_argument("--by", choices=BY, default="step", help="what makes a row; both: layer and kind (default: step)")
-    parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
+    parser.add_argument("--by", choices=BY, default="step", help="what a row is; both: layer and kind (default: step)")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="output format (default: table)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print one table of all runs."""
+    """Print one table for all runs."""
     found = [Run(Path(path)) for path in arguments.runs]
     alike = len({run.name for run in found}) < len(found)
     names = [archives.named(str(run.path)) if alike else run.name for run in found]
@@ -48,7 +48,7 @@ def _steps(runs: list[Any], names: list[str]) -> tuple[list[dict[str, Any]], lis
     found = [(name, summary) for name, run in zip(names, runs, strict=True) for summary in energy.steps(run)]
     unsteady = {name for name, summary in found if summary.steady is False}
     notes = [INTERVALS]
-    notes += [f"{name}: temperature or power had not settled when measuring began" for name in sorted(unsteady)]
+    notes += [f"{name}: temperature or power had not settled when the measurement began" for name in sorted(unsteady)]
     return [{"run": name, **summary.as_dict()} for name, summary in found], notes
 
 

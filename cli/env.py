@@ -1,4 +1,4 @@
-"""The environments that frameworks run in: create, list and remove them."""
+"""Create, list or remove the environments of the frameworks."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the actions and their options."""
     actions = parser.add_subparsers(dest="action", metavar="create|list|remove", required=True)
-    create = actions.add_parser("create", help="make an environment for each framework named, unless it is there")
+    create = actions.add_parser("create", help="create an environment for each named framework, unless it exists")
     create.add_argument("frameworks", nargs="+", metavar="NAME", help="pytorch, tensorflow, mxnet or cntk")
-    create.add_argument("--python", metavar="PATH", help="interpreter to make it from (default: the best one found)")
-    create.add_argument("--variant", choices=("cpu", "cuda"), help="build of the framework (default: what NVML sees)")
-    create.add_argument(
-        "--no-hashes", action="store_true", help="take files of other digests than those that are known, in the same versions"
+    create.add_argument("--python", metavar="PATH", help="interpreter to create it from (default: the best one found)")
+    create.add_argument("--variant", choices=("cpu", "cuda"), help="build of the framework (default: by the GPUs that NVML sees)")
+    create.add_argument("--no-hashes", action="store_true", help="accept files with unknown digests, in the same versions")
+    listing = actions.add_parser("list", help="show which environments are ready, and why the others are not")
+    listing.add_argument(
+        "--format", choices=("table", "csv", "json", "markdown"), default="table", help="output format (default: table)"
     )
-    listing = actions.add_parser("list", help="what is there, and why the rest is not")
-    listing.add_argument("--format", choices=("table", "csv", "json", "markdown"), default="table")
-    remove = actions.add_parser("remove", help="remove all environments of each framework named")
+    remove = actions.add_parser("remove", help="remove all environments of each named framework")
     remove.add_argument("frameworks", nargs="+", metavar="NAME", help="pytorch, tensorflow, mxnet or cntk")
 
 
@@ -42,14 +42,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _names(arguments: argparse.Namespace) -> list[str]:
-    """Return the frameworks named, each once; raise UsageError for an unknown one before anything is done."""
+    """Return the named frameworks, each once; raise UsageError for an unknown one before anything is done."""
     for name in arguments.frameworks:
         recipes.check_known(name)
     return list(dict.fromkeys(arguments.frameworks))
 
 
 def _create(arguments: argparse.Namespace) -> int:
-    """Create each; one that cannot be made does not keep the others from being made."""
+    """Create each environment; a failure does not stop the others."""
     names = _names(arguments)
     if arguments.python is not None and len(names) > 1:
         raise UsageError(f"--python {arguments.python}: name one framework with it, not {len(names)}")
@@ -69,7 +69,7 @@ def _create(arguments: argparse.Namespace) -> int:
             print(f"kernelscope: error: {error}", file=sys.stderr)
             continue
         seconds = time.monotonic() - start
-        how = "was there already" if there else f"took {seconds:.0f} s"
+        how = "existed already" if there else f"took {seconds:.0f} s"
         print(f"{name} {made.version} is ready ({build}; {how}): {made.python}", file=sys.stderr)
     return failed
 
@@ -130,7 +130,7 @@ class _Lines:
 
 
 class _Spinner:
-    """A spinner that says what goes on."""
+    """A spinner with the current stage."""
 
     def __init__(self, name: str, status: Any):
         self._name = name

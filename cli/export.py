@@ -1,4 +1,4 @@
-"""Write a run, a comparison or a capture for other tools: Perfetto, chrome JSON, CSV, Parquet, Excel or Markdown."""
+"""Export a run, a comparison or a capture to Perfetto, Chrome JSON, CSV, Parquet, Excel or Markdown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kernelscope.tracer.outside import locks
 from kernelscope.tracer.outside.errors import InputError, UsageError
 from kernelscope.tracer.version import VERSION
 
-Write = Callable[[Path], list[str]]  # writes OUT, returns what has to be said of it
+Write = Callable[[Path], list[str]]  # writes OUT, returns messages for the user
 
 FORMATS = ("perfetto", "chrome", "csv", "parquet", "xlsx", "markdown")
 _FOLDERS = ("csv", "parquet")
@@ -39,27 +39,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         choices=FORMATS,
-        help="(default: as OUT ends) "
-        "perfetto, chrome: every event, for ui.perfetto.dev and the like; a comparison's sides begin together with their "
-        "first measured steps. csv, parquet: a folder with a file a table. xlsx: a sheet a table. markdown: a summary",
+        help="output format (default: by the ending of OUT). "
+        "perfetto, chrome: every event, for ui.perfetto.dev and the like; the sides of a comparison are aligned at their "
+        "first measured steps. csv, parquet: a folder with a file per table. xlsx: a sheet per table. markdown: a summary",
     )
     parser.add_argument(
         "-o",
         "--output",
         metavar="OUT",
         required=True,
-        help="file, or folder for csv and parquet; traces are packed if it ends in .gz",
+        help="a file, or a folder for csv and parquet; traces are compressed if it ends in .gz",
     )
-    parser.add_argument("--force", action="store_true", help="replace OUT if it exists; in a folder, the files that are written")
+    parser.add_argument(
+        "--force", action="store_true", help="replace OUT if it exists; in a folder, only the files that are written"
+    )
     sharing.configure(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read what is named, write OUT, say on stderr what was written."""
+    """Read the recording, write OUT, say on stderr what was written."""
     target = Path(arguments.output)
     form = arguments.format or _ENDINGS.get(target.with_suffix("").suffix if target.suffix == ".gz" else target.suffix)
     if form is None:
-        raise UsageError(f"{target}: its name tells no format; say --format {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
+        raise UsageError(
+            f"{target}: the format is not clear from its name; add --format {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
+        )
     _check(target, form, arguments.force)
     refuse_source(target, [Path(arguments.path)])
     to_file(arguments.path, form, target, arguments.full_paths)
@@ -67,13 +71,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def to_file(path: str, form: str, target: Path, full_paths: bool) -> None:
-    """Write what is recorded at a path in one of FORMATS, and say on stderr what was written and what was left out."""
+    """Write a recording in one of FORMATS, and say on stderr what was written and what was left out."""
     write = _WRITERS[form](sources.source(Path(path), _handling(full_paths)))
     try:
         said = _written(write, target, form in _FOLDERS)
     except OSError as error:
         lacking = "some of its files are missing; " if form in _FOLDERS and target.is_dir() and any(target.iterdir()) else ""
-        remedy = "raise the limit (ulimit -f)" if error.errno == errno.EFBIG else "name another place"
+        remedy = "raise the limit (ulimit -f)" if error.errno == errno.EFBIG else "choose another place"
         raise InputError(f"{target}: not writable: {error.strerror or error}; {lacking}{remedy}") from error
     for line in said:
         print(f"kernelscope: {line}", file=sys.stderr)
@@ -81,7 +85,7 @@ def to_file(path: str, form: str, target: Path, full_paths: bool) -> None:
 
 
 def _handling(full_paths: bool) -> Handling:
-    """Return what is done with what is exported."""
+    """Return how to handle what is exported."""
     return Handling(
         VERSION,
         plain=partial(sharing.shareable, full_paths=full_paths),
@@ -91,7 +95,7 @@ def _handling(full_paths: bool) -> Handling:
 
 
 def _written(write: Write, target: Path, folder: bool) -> list[str]:
-    """Write OUT; a file gets its name when it is complete. Return what has to be said of it."""
+    """Write OUT and return messages for the user; a file gets its name only when it is complete."""
     if folder:
         with _alone_in(target):
             return write(target)
@@ -102,7 +106,7 @@ def _written(write: Write, target: Path, folder: bool) -> list[str]:
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Hold a folder that is made if need be, so that no other export writes into it; one that stays empty goes again."""
+    """Lock a folder against other exports. Create it if necessary, and remove it if it stays empty."""
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -114,10 +118,10 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def _check(target: Path, form: str, force: bool) -> None:
-    """Raise InputError where something would be lost, or OUT is of the wrong kind."""
+    """Raise InputError if something would be lost, or if OUT is of the wrong kind."""
     if form in _FOLDERS:
         if target.exists() and not target.is_dir():
-            raise InputError(f"{target}: is a file; {form} is a folder with a file a table: name a folder")
+            raise InputError(f"{target}: is a file; {form} writes a folder with a file per table: name a folder")
         if target.is_dir() and any(target.iterdir()) and not force:
             raise InputError(f"{target}: is not empty; name another folder or pass --force to write into it")
         return
@@ -128,11 +132,11 @@ def _check(target: Path, form: str, force: bool) -> None:
 
 
 def _events(source: Source) -> list[tuple[str, Any, Trace, int]]:
-    """Return name, events, Trace and the time that becomes 0 of every side; raise EvidenceError where nothing has a time."""
+    """Return name, events, Trace and time zero of every side; raise EvidenceError if nothing has a time."""
     sides = source.traces()
     found = [events(trace) for _, trace in sides]
     if not any(part.slices or part.counters for part in found):
-        raise EvidenceError("nothing in it has a time, as in summaries; export its tables: --format csv, parquet or xlsx")
+        raise EvidenceError("it has no times, as in a summary; export its tables: --format csv, parquet or xlsx")
     zero = origins([trace for _, trace in sides], found)
     return [(name, part, trace, at) for (name, trace), part, at in zip(sides, found, zero, strict=True)]
 
@@ -142,7 +146,7 @@ def _untimed(sides: Sequence[tuple[str, Any, Trace, int]]) -> list[str]:
             for table, count in part.untimed.items()]  # fmt: skip
 
 
-# Each returns what writes the file or folder: everything that can go wrong with the input has gone wrong by then.
+# Each returns a function that writes the file or folder. Errors in the input are raised before that.
 
 
 def _perfetto(source: Source) -> Write:
@@ -176,13 +180,13 @@ def _parquet(source: Source) -> Write:
 
 def _xlsx(source: Source) -> Write:
     try:
-        from kernelscope.reports.export import excel  # an extra: few write workbooks
+        from kernelscope.reports.export import excel  # an optional dependency
     except ModuleNotFoundError as error:
         raise UsageError(f"--format xlsx needs {error.name}: pip install 'kernelscope[excel]', or export csv") from error
     sheets = source.sheets()
 
     def write(target: Path) -> list[str]:
-        with temporary.folder() as beside:  # what is left there when the command is killed, a later one removes
+        with temporary.folder() as beside:  # if this command is killed, a later one removes the folder
             return excel.write(sheets, target, beside=beside)
 
     return write
@@ -199,12 +203,12 @@ def _markdown(source: Source) -> Write:
 
 
 def _tables(write: Callable[[Sequence[Sheet], Path], list[Path]], sheets: Sequence[Sheet]) -> Write:
-    """Return what writes a file a table, and says which tables of the folder are not of these."""
+    """Return a function that writes a file per table, and names files in the folder that are left from other exports."""
 
     def written(target: Path) -> list[str]:
         files = write(sheets, target)
         others = sorted(path.name for path in target.glob(f"*{files[0].suffix}") if path not in files)
-        return [f"not of this export, and still in {target}: {', '.join(others)}"] if others else []
+        return [f"left in {target} from other exports: {', '.join(others)}"] if others else []
 
     return written
 

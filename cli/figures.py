@@ -1,4 +1,4 @@
-"""Figures as files: which there are of what `report` was given, and writing them."""
+"""Write the figures of `report` as files."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from kernelscope.tracer.outside.errors import InputError
 
 
 def write(figures: Figures, folder: str, style: str, force: bool) -> None:
-    """Write figures into a folder and say how many there are.
+    """Write figures into a folder and name them.
 
-    Raises InputError when the folder cannot be written, when files in it would be lost, or when there is nothing to draw.
+    Raises InputError if the folder cannot be written, if files in it would be lost, or if there is nothing to draw.
     """
 
     target = Path(folder)
     if not figures:
-        raise InputError(f"{target}: nothing to draw: what is reported has no numbers for a figure")
+        raise InputError(f"{target}: nothing to draw: the recording has no numbers for a figure")
     if target.exists() and not target.is_dir():
         raise InputError(f"{target}: is a file; name a folder for the figures")
     lost = next((name for name in files.names(figures) if (target / name).exists()), None)
@@ -46,7 +46,7 @@ def write(figures: Figures, folder: str, style: str, force: bool) -> None:
 
 
 def of_paths(paths: Sequence[Path], full_paths: bool = False) -> Figures:
-    """Return the figures of what `report` was given; raise what reading it raises."""
+    """Return the figures of the recordings at these paths; raise what reading them raises."""
     kinds = [kind_of(path) for path in paths]
     if Kind.SWEEP in kinds:
         return _of_sweeps(paths)

@@ -1,4 +1,4 @@
-"""Fail when a change makes a step slower than allowed: for continuous integration, with the account of the slowdown."""
+"""Fail if a change makes a step slower than allowed, and account for the slowdown: a check for continuous integration."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ def _share(text: str) -> float:
     try:
         value = float(number)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no percentage, such as 3%") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage such as 3%") from None
     if not text.endswith("%") or not 0 <= value < 1000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no percentage between 0% and 1000%")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage between 0% and 1000%")
     return value / 100
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add = parser.add_argument
-    add("base", metavar="BASE", help="what to compare with: a folder of `run` or `profile`, a folder of several, a capture")
-    add("new", metavar="NEW", help="what is judged")
-    add("--max-regression", type=_share, default=0.03, metavar="PERCENT", help="slowdown that is allowed (default: 3%%)")
-    add("--strict", action="store_true", help="fail (1) too when the recordings cannot decide")
-    add("--allow-undecided", action="store_true", help="end with 0 when the recordings cannot decide (default: 5)")
+    add("base", metavar="BASE", help="what to compare with: a folder of `run` or `profile`, a folder of several, or a capture")
+    add("new", metavar="NEW", help="what to judge")
+    add("--max-regression", type=_share, default=0.03, metavar="PERCENT", help="allowed slowdown (default: 3%%)")
+    add("--strict", action="store_true", help="also fail (1) if the recordings cannot decide")
+    add("--allow-undecided", action="store_true", help="exit with 0 if the recordings cannot decide (default: 5)")
     add("--force", action="store_true", help="compare even if the work differs (network, mode, batch)")
-    add("--markdown", metavar="FILE", help="write verdict and account there too, for a pull request")
-    add("--junit", metavar="FILE", help="write a JUnit XML file there too")
-    add("--format", choices=FORMATS, default="table", help="on stdout (default: table)")
+    add("--markdown", metavar="FILE", help="also write verdict and account to this file, for a pull request")
+    add("--junit", metavar="FILE", help="also write a JUnit XML file")
+    add("--format", choices=FORMATS, default="table", help="output format on stdout (default: table)")
     sharing.configure(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Explain the difference, judge it, write what was asked for; return 1 when the gate fails, UNDECIDED when nobody can say."""
+    """Explain and judge the difference, and write the verdict; return 0, FAILED, or UNDECIDED if the recordings cannot say."""
     paths = (archives.folder(Path(arguments.base)), archives.folder(Path(arguments.new)))
     if paths[0].resolve() == paths[1].resolve():
         raise UsageError(f"{arguments.base} and {arguments.new} are the same recording; name two different ones")
@@ -60,8 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
         refuse_source(Path(target), [Path(arguments.base), Path(arguments.new)])
     result = sharing.shareable(explained(paths, None, arguments.force), arguments.full_paths)
     other = [said for said in result.get("differs") or [] if said.startswith("batch")]
-    if other and not arguments.force:  # `explain` says of scripts what another batch costs; here times of a step decide
-        raise EvidenceError(f"{paths[0]} and {paths[1]} did different work ({other[0]}); --force judges them all the same")
+    if other and not arguments.force:  # `explain` can account for another batch; the gate compares the times of a step
+        raise EvidenceError(f"{paths[0]} and {paths[1]} did different work ({other[0]}); --force judges them anyway")
     verdict = gate.judge(result, arguments.max_regression).as_dict()
     _print(verdict, result, arguments.format)
     for target, write in ((arguments.markdown, words.markdown), (arguments.junit, words.junit)):

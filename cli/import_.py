@@ -1,4 +1,4 @@
-"""Turn captures that other tools recorded into a folder on which every analysis and report works."""
+"""Turn captures of other tools into a folder that every analysis and report can read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats import all_formats
-from kernelscope.analysis.formats.format import format_named
+from kernelscope.analysis.formats.format import families, formats_named
 from kernelscope.analysis.recordings import captures, imported
 from kernelscope.cli import output, sharing, warn
 from kernelscope.cli.output import write_rows
@@ -28,18 +28,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "files",
         nargs="*",
         metavar="FILE",
-        help="a capture; several are put together if at most one has a timeline, or all are of one machine and time",
+        help="a capture; several are merged if at most one has a timeline, or if all are of one machine and time",
     )
-    add("-o", "--output", metavar="DIR", help="folder to write; must be empty or new")
+    add("-o", "--output", metavar="DIR", help="folder to write, new or empty")
     add(
         "--from",
         dest="form",
         metavar="NAME",
-        help="read every FILE as this format instead of telling it from the content; see --list",
+        help="read every FILE as this format (see --list), or as one of this tool's (nsys, rocprof, torch), not as recognised",
     )
-    add("--format", dest="form", help=argparse.SUPPRESS)  # as --from was called: elsewhere it is what is written
+    add("--format", dest="form", help=argparse.SUPPRESS)  # the old name of --from: in other commands --format is what is written
     add("--list", action="store_true", help="list the formats and exit")
-    add("--keep-secrets", action="store_true", help="do not overwrite what looks like a token, key or password: do not share DIR")
+    add("--keep-secrets", action="store_true", help="keep what looks like a token, key or password: do not share DIR then")
     add("--force", action="store_true", help="replace DIR if an earlier import wrote it")
     sharing.configure(parser)
 
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         _list()
         return 0
     if arguments.form:
-        _check_known(arguments.form)  # whatever else is missing, an unknown format is said first
+        _check_known(arguments.form)  # an unknown format is reported before anything else
     if not arguments.files:
         raise UsageError("name at least one FILE (see kernelscope import --help)")
     if not arguments.output:
@@ -69,11 +69,11 @@ def _import(files: list[Path], folder: Path, arguments: argparse.Namespace) -> N
     finally:
         if new:
             with suppress(OSError):
-                folder.rmdir()  # of an import that failed nothing is left; one that went well is not empty
+                folder.rmdir()  # a failed import leaves nothing; a successful one is not empty
 
 
 def _write(files: list[Path], folder: Path, arguments: argparse.Namespace) -> None:
-    with ExitStack() as search:  # for secrets goes on while tables are made
+    with ExitStack() as search:  # for secrets continues while tables are made
         read = search.enter_context(captures.reading_all(files, arguments.form, arguments.keep_secrets))
         trace = sharing.shareable_trace(read, arguments.full_paths)
 
@@ -89,9 +89,9 @@ def _write(files: list[Path], folder: Path, arguments: argparse.Namespace) -> No
 
 def _check_known(name: str) -> None:
     try:
-        format_named(name)
+        formats_named(name)
     except EvidenceError as error:
-        raise UsageError(f"{error}{meant(name, [form.name for form in all_formats()])}") from error
+        raise UsageError(f"{error}{meant(name, [*(form.name for form in all_formats()), *families()])}") from error
 
 
 def _list() -> None:

@@ -1,4 +1,4 @@
-"""The command `kernelscope`: finds the subcommand, runs it, and turns the project's errors into one line and an exit status."""
+"""The command `kernelscope`: find the sub-command, run it, and turn our errors into one line and an exit status."""
 
 from __future__ import annotations
 
@@ -26,69 +26,69 @@ from kernelscope.tracer.outside.errors import KernelscopeError
 from kernelscope.tracer.outside.suggestions import meant
 from kernelscope.tracer.version import VERSION
 
-_FULL = "no space left on the device; free some, or write to another one, and try again"
-_MEMORY = "not enough memory; let it have more (ulimit -v says how much it may have), or record less"
+_FULL = "no space left on the device; free some or write to another device, and try again"
+_MEMORY = "not enough memory; allow more (ulimit -v shows the limit) or record less"
 _WITHOUT_MEMORY = ("can't start new thread", "failed to map segment", "cannot allocate memory", "Cannot allocate memory")
 _REMEDIES = {
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
     errno.EFBIG: "the file would be larger than the system allows; raise the limit (ulimit -f), or write to another file system",
 }
-# In the order in which help lists them. The module of a command has configure(parser) and run(arguments); it is imported when the
-# command is chosen, so that --help and --version wait for none.
+# In the order of the help. A command's module has configure(parser) and run(arguments); it is imported only when the command is
+# chosen, which keeps --help and --version fast.
 GROUPS = {
     "every day": {
-        "profile": "record a script of your own, unchanged, and say what to do about it",
-        "advise": "what to do about one recording: what costs a step most that can be avoided, and how",
-        "explain": "why one recording is slower than another, in parts that add up and causes with remedies",
-        "report": "a report of a run, or of several side by side",
-        "breakdown": "where a recorded step's time goes",
+        "profile": "record your own script, unchanged, and advise on it",
+        "advise": "advise on one recording: what to change, and how much of a step each change may save",
+        "explain": "explain why one recording is slower than another: an exact account, and causes with remedies",
+        "report": "write an HTML report of a run, or of several side by side",
+        "breakdown": "show where the time of a step goes",
     },
     "record": {
         "run": "record one workload in one framework",
-        "compare": "one workload in several frameworks, side by side",
+        "compare": "record one workload in several frameworks and compare them",
         "sweep": "run an experiment: all combinations that a TOML file lists",
-        "watch": "how far a recording in progress is",
+        "watch": "show the progress of a recording",
     },
     "captures": {
         "import": "read a capture of nsys, nvprof, torch.profiler, TensorFlow, MXNet, CNTK, oneDNN, MKL, rocprof and other tools",
-        "steps": "the steps of a capture: what marks them, how sure that is, and what else they could be",
-        "export": "write what was recorded or found in other tools' formats",
-        "redact": "copy a capture without what looks like secrets",
-        "classify": "what a kernel's name tells, and by which rule",
+        "steps": "show the steps of a capture, how they were found, and the alternatives",
+        "export": "export a recording or its results in other tools' formats",
+        "redact": "copy a capture with everything overwritten that looks like a secret",
+        "classify": "show what a kernel's name reveals, and by which rule",
     },
     "look closer": {
-        "confirm": "try what advice says, in turns with the unchanged program, and say what each change did",
-        "device": "occupancy, hardware counters, tensor cores, overlap, copies and memory of a recording",
-        "roofline": "operations and bytes per second of kernels or layers against measured ceilings",
-        "energy": "joules per step, sample, layer and kind",
-        "ranks": "where a job of several ranks loses its time, and which rank makes the others wait",
-        "gate": "fail when NEW is slower than BASE by more than allowed",
+        "confirm": "try the advice in turns with the unchanged program, and show what each change did",
+        "device": "show occupancy, hardware counters, tensor cores, overlap, copies and memory",
+        "roofline": "compare the rates of kernels or layers with measured ceilings",
+        "energy": "show joules per step, sample, layer and kind",
+        "ranks": "show where a job of several ranks loses time, and which rank the others wait for",
+        "gate": "fail if NEW is slower than BASE by more than allowed",
     },
     "set up": {
-        "doctor": "what can be measured on this machine, and why the rest cannot",
-        "env": "create, list or remove the environments that frameworks run in",
-        "data": "convert a data set into frameworks' own record formats",
-        "agent": "make one file that records where nothing can be installed",
-        "completion": "what makes bash, zsh or fish complete commands and options",
+        "doctor": "show what can be measured on this machine, and why the rest cannot",
+        "env": "create, list or remove the environments of the frameworks",
+        "data": "convert a data set to the frameworks' own record formats",
+        "agent": "make a single file that records where nothing can be installed",
+        "completion": "print shell completion for bash, zsh or fish",
     },
 }
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 
 DESCRIPTION = "Explain, layer by layer and kernel by kernel, why one deep-learning framework is slower than another."
 EPILOG = (
-    "exit status: 0 done, 1 a check failed, 2 wrong use, 3 input cannot be read, 4 the framework's process failed, 5 undecided"
+    "exit status: 0 success, 1 a check failed, 2 wrong usage, 3 unreadable input, 4 the framework's process failed, 5 undecided"
 )
 
 
 _UNKNOWN = re.compile(r"argument COMMAND: invalid choice: '([^']*)'")
-# options of one command that others are given
-_ELSEWHERE = {"--from": "; `kernelscope import --from NAME FILE -o DIR` reads a file as one format, then name DIR here"}
+# options of one command that users also try with others
+_ELSEWHERE = {"--from": "; to read a file as one format, run `kernelscope import --from NAME FILE -o DIR` and name DIR here"}
 _CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)$")
 
 
 class _Parser(Parser):
-    """Says what is wrong in one line, with the way to the help, and exits with 2."""
+    """Says in one line what is wrong, points to the help, and exits with 2."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
         if unknown := _UNKNOWN.match(message):
@@ -99,7 +99,7 @@ class _Parser(Parser):
         raise SystemExit(2)
 
     def refuse(self, words: Sequence[str]) -> None:
-        """Say that these words are none of the command's, and exit; what follows an unknown option may be its value or not."""
+        """Reject these words and exit. A word may be the value of an unknown option: name only options if there are any."""
         words = [word for word in words if word.startswith("-")] or words
         first = words[0].partition("=")[0]
         instead = _ELSEWHERE.get(first) or meant(first, self._option_string_actions)
@@ -112,17 +112,17 @@ class _Top(_Parser):
     def format_help(self) -> str:
         """Return what --help prints."""
         width = max(map(len, COMMANDS))
-        lines = [f"usage: {self.prog} COMMAND ...   ({self.prog} COMMAND --help says more)", "", DESCRIPTION]
+        lines = [f"usage: {self.prog} COMMAND ...   (see {self.prog} COMMAND --help)", "", DESCRIPTION]
         for group, commands in GROUPS.items():
             lines += ["", f"{group}:", *(f"  {name:{width}}  {summary}" for name, summary in commands.items())]
-        return "\n".join([*lines, "", "-V, --version prints the version.", EPILOG, ""])
+        return "\n".join([*lines, "", "-V, --version prints the version", EPILOG, ""])
 
 
 def parser(*chosen: str) -> argparse.ArgumentParser:
-    """Return the parser of all commands, with the arguments of those that are chosen."""
+    """Return the parser of all commands; only the chosen ones get their arguments."""
     top = _Top(prog="kernelscope", description=DESCRIPTION, epilog=EPILOG)
     top.add_argument("-V", "--version", action="version", version=VERSION)
-    # prog is what argparse would find itself, with all that it takes to format help
+    # argparse would find prog itself, but by formatting the help
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser, prog=top.prog)
     for name, summary in COMMANDS.items():
         sub = commands.add_parser(name, help=summary)
@@ -135,35 +135,35 @@ def parser(*chosen: str) -> argparse.ArgumentParser:
 
 
 def _asked(given: list[str]) -> list[str]:
-    """Return a command line in which help and version, which elsewhere are commands, are options."""
+    """Turn the words help and version, which are commands in other tools, into options."""
     if given[:1] == ["help"]:
         return [*given[1:2], "--help"]
     return ["--version"] if given == ["version"] else given
 
 
 def _complete() -> None:
-    """Answer a shell that asks how the line may go on (see cli.completion), and end."""
+    """Answer a shell that asks for completions (see cli.completion), and end."""
     import argcomplete  # only where a shell asks
 
     words = os.environ.get("COMP_LINE", "").split()
     argcomplete.autocomplete(parser(*words[1:2]))
 
 
-class _ToldToEnd(KeyboardInterrupt):
-    """A signal other than Ctrl-C's ends the command: what it holds is let go of as after Ctrl-C."""
+class _Terminated(KeyboardInterrupt):
+    """A signal other than Ctrl-C's ends the command, which cleans up as after Ctrl-C."""
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
-    raise _ToldToEnd(number)
+    raise _Terminated(number)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     try:
         return _run(arguments)
-    except _ToldToEnd as told:
-        print(f"kernelscope: ended by {signal.Signals(told.args[0]).name}", file=sys.stderr)
-        return 128 + int(told.args[0])
+    except _Terminated as signalled:
+        print(f"kernelscope: ended by {signal.Signals(signalled.args[0]).name}", file=sys.stderr)
+        return 128 + int(signalled.args[0])
     except KeyboardInterrupt:
         print("kernelscope: interrupted", file=sys.stderr)
         return 130
@@ -183,9 +183,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    """Run the command line; return the exit status for all but an interruption."""
-    gc.set_threshold(100_000, 20, 20)  # little of what a command makes is garbage with cycles; looking for it costs some percent
-    if arguments is None:  # not where somebody else's process called this
+    """Run the command line; return the exit status, except after an interruption."""
+    gc.set_threshold(100_000, 20, 20)  # commands make little cyclic garbage; searching for it costs some percent
+    if arguments is None:  # not when called from another program
         outlets.prepare()
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is signal.SIG_DFL:  # nohup has them ignored
@@ -194,7 +194,7 @@ def _run(arguments: Sequence[str] | None) -> int:
             _complete()
     given = _asked(list(sys.argv[1:] if arguments is None else arguments)) or ["--help"]
     parsed, unknown = parser(*given[:1]).parse_known_args(given)
-    if unknown:  # the command's own parser knows its options, and which help says more
+    if unknown:  # the command's own parser knows its options and names its own help
         parsed.refuse(unknown)
     try:
         status: int = parsed.run(parsed)
@@ -204,18 +204,18 @@ def _run(arguments: Sequence[str] | None) -> int:
         status = _exit_status(error)
         if not status or _is_memory(error):
             raise
-        told = archives.named(_said(error, getattr(parsed, "output", None), getattr(parsed, "path", None)))
+        message = archives.named(_said(error, getattr(parsed, "output", None), getattr(parsed, "path", None)))
         if isinstance(error, EvidenceError):
-            told = _begun(parsed) or _of_file(told, getattr(parsed, "path", None))
-        with contextlib.suppress(OSError):  # where it is stderr that cannot be written, the exit status says it
-            print(f"kernelscope: error: {printable(told, None)}", file=sys.stderr)
+            message = _begun(parsed) or _of_file(message, getattr(parsed, "path", None))
+        with contextlib.suppress(OSError):  # if stderr itself cannot be written, the exit status must do
+            print(f"kernelscope: error: {printable(message, None)}", file=sys.stderr)
         if isinstance(error, OSError):
             outlets.abandon()
         return status
 
 
 def _said(error: Exception, output: object, path: object) -> str:
-    """Return an error in words; one of the system with the place and what to do: what the command writes to, or reads."""
+    """Return an error's message. A system error gets its remedy and the path that the command writes or reads."""
     if not isinstance(error, OSError) or error.errno is None:
         return str(error)
     reason = _REMEDIES.get(error.errno) or error.strerror or os.strerror(error.errno)
@@ -224,21 +224,21 @@ def _said(error: Exception, output: object, path: object) -> str:
     return f"{place}: {reason}" if place else reason
 
 
-def _of_file(told: str, path: object) -> str:
-    """Return what is said of a file with its name, where it names none."""
-    named = isinstance(path, str) and os.path.basename(path.rstrip(os.sep)) not in told
-    return f"{path}: {told}" if named else told
+def _of_file(message: str, path: object) -> str:
+    """Put the file's name in front of a message that does not name it."""
+    named = isinstance(path, str) and os.path.basename(path.rstrip(os.sep)) not in message
+    return f"{path}: {message}" if named else message
 
 
 def _begun(parsed: argparse.Namespace) -> str | None:
-    """Return what to say of a folder that the command was to read and in which nothing is, or None where each holds something."""
+    """Return the message for a folder to be read that holds no recording yet; None if there is no such folder."""
     from kernelscope.tracer.outside.run_folder import is_begun  # not at the top: few commands need it
 
     for path in [getattr(parsed, "path", None), *(getattr(parsed, "paths", None) or [])]:
-        with contextlib.suppress(OSError):  # a folder that may not be read
+        with contextlib.suppress(OSError):  # an unreadable folder
             if isinstance(path, str) and os.path.isdir(path) and is_begun(Path(path)):
-                left = "nothing was recorded in it yet: it is empty, or the command that wrote it was killed before that"
-                return f"{path}: {left}; record into it (--force replaces what is there), or name another folder"
+                left = "nothing was recorded in it yet: it is empty, or the command that wrote it was killed early"
+                return f"{path}: {left}; record into it (--force replaces its contents), or name another folder"
     return None
 
 
@@ -250,9 +250,9 @@ def _exit_status(error: Exception) -> int:
 
 
 def _is_memory(error: Exception) -> bool:
-    """Return whether memory is short: the interpreter says so itself, or that it has none for a thread's stack or a library.
+    """Return whether memory ran out: the interpreter says so, or has none for a thread's stack or a library.
 
-    Where there is none for the error itself, C code of a library returns without one, which is a SystemError.
+    If there is no memory for the error itself, C code of a library returns without setting one, which is a SystemError.
     """
     if isinstance(error, SystemError):
         return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY

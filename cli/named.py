@@ -1,4 +1,4 @@
-"""The runs that a command line names, each with a name of its own."""
+"""The runs of a command line, each with a unique name."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kernelscope.tracer.outside.errors import UsageError
 
 
 def runs(paths: Sequence[Path]) -> tuple[list[Run], list[dict[str, Any]]]:
-    """Return runs and what was left out of their comparisons; those of one name are called by what tells their folders apart.
+    """Return the runs, and what their comparisons left out; runs of the same name are named after what differs in their folders.
 
-    Raises UsageError where a run is named twice.
+    Raises UsageError if a run is named twice.
     """
     found, left_out = opening.runs(paths)
     by_name: dict[str, list[Run]] = {}

@@ -1,4 +1,4 @@
-"""Measure by how much processes of one program differ on this machine: what single recordings cannot tell by themselves."""
+"""Measure how much processes of one program differ on this machine, which single recordings cannot show."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from kernelscope.tracer.outside.options import RunOptions
 from kernelscope.tracer.outside.session import Session
 from kernelscope.tracer.outside.variants import Variant
 
-# A small step, which the host bounds, and one that moves much memory: processes differ by other things in each
+# A small, host-bound step and one that moves much memory: processes differ for other reasons in each
 PROGRAMS = (("lenet", "train", 64), ("cnn", "train", 8))
-PROCESSES = 6  # of each program: with fewer the interval is as wide as what is told
+PROCESSES = 6  # of each program: with fewer, the interval is as wide as the result
 STEPS = 30
 
 
 def measure(asked: str) -> None:
-    """Measure of the frameworks asked for (names between commas; empty: all that are ready), and keep what was found."""
+    """Measure these frameworks (names separated by commas; empty: all that are ready), and store the results."""
     ready = [str(row["framework"]) for row in environments.list_all() if row["ready"]]
     for framework in [name.strip() for name in asked.split(",") if name.strip()] or ready:
         found = _of_framework(framework)
@@ -37,7 +37,7 @@ def measure(asked: str) -> None:
 
 
 def in_words(found: Mapping[str, Any]) -> str:
-    """Return what was measured, for people."""
+    """Return the result in words."""
     shares = [
         f"{found[clock]:.1%} of {of}"
         for clock, of in (("wall", "a step"), ("processor", "its processor time"))
@@ -47,7 +47,7 @@ def in_words(found: Mapping[str, Any]) -> str:
 
 
 def _of_framework(framework: str) -> dict[str, Any] | str:
-    """Return what was measured of one framework, or why that says nothing."""
+    """Return the result for one framework, or why there is none."""
     variant = Variant("noise", environments.resolve(framework))
     with temporary.folder() as made:
         folders = {}
@@ -62,8 +62,8 @@ def _of_framework(framework: str) -> dict[str, Any] | str:
         shares = between_processes(runs)
         beside = [cores for cores in map(core_use.foreign_of_clean, runs) if cores is not None]
     if shares["wall"] is None:
-        return "it could run none of the programs that this is measured of"
+        return "none of the programs for this measurement ran"
     if max(beside, default=0.0) >= core_use.FOREIGN_CORES:
-        return f"other processes kept {max(beside):.1f} cores busy meanwhile; measure it again when the machine is idle"
+        return f"other processes kept {max(beside):.1f} cores busy meanwhile; measure again when the machine is idle"
     measured = datetime.now(UTC).isoformat(timespec="seconds")
     return {**shares, "programs": list(folders), "processes": PROCESSES, "measured": measured}

@@ -1,7 +1,7 @@
-"""stdout and stderr whose reader may go away before the command ends, as with `| head -1`, or that know few characters.
+"""stdout and stderr whose reader may go away early, as with `| head -1`, or whose encoding lacks characters.
 
-What nobody reads any more is dropped. So a command goes on to its end, writes its files, and exits with its own status. Where the
-encoding lacks a character (LANG=C), a plain one stands for it: us for microseconds, # for bars.
+Output without a reader is dropped, so the command finishes, writes its files and exits with its own status. Where the encoding
+lacks a character (LANG=C), plain ones replace it: us for microseconds, # for bars.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ERRORS = "kernelscope-plain"
 
 
 def _in_plain(error: UnicodeError) -> tuple[str, int]:
-    """Return what stands for characters that cannot be encoded."""
+    """Return the replacement of characters that cannot be encoded."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lacking = error.object[error.start : error.end]
@@ -46,7 +46,7 @@ class _Outlet(io.FileIO):
             os.dup2(nowhere, self.fileno())
             os.close(nowhere)
             return memoryview(data).nbytes
-        except OSError as error:  # it is not what the command reads or writes otherwise
+        except OSError as error:  # named, to tell it from the files that the command reads or writes
             raise OSError(error.errno, error.strerror, {1: "stdout", 2: "stderr"}.get(self.fileno())) from error
 
 
@@ -67,14 +67,14 @@ def _outliving(stream: Any) -> Any:
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     buffer = io.BufferedWriter(_Outlet(stream.fileno(), "w", closefd=False))
-    # with PYTHONUNBUFFERED what is written goes through to the buffer, which a line's end has to empty
+    # with PYTHONUNBUFFERED the stream writes through to this buffer, so each line must flush it
     settings: dict[str, Any] = {"line_buffering": stream.line_buffering or stream.write_through}
     errors = ERRORS if codecs.lookup(stream.encoding).name != "utf-8" else stream.errors
     return io.TextIOWrapper(buffer, stream.encoding, errors, **settings)
 
 
 def abandon() -> None:
-    """Drop what is still to be written to stdout, which cannot be: Python would try again as it ends."""
+    """Drop pending output of a stdout that cannot be written: Python would try again at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     with contextlib.suppress(OSError, ValueError):
         os.dup2(nowhere, sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Write rows to stdout as the user asked: a table for reading, CSV, JSON or Markdown for everything else."""
+"""Write to stdout in the format that the user chose: a table for reading, or CSV, JSON or Markdown."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from kernelscope.reports.table import Table, of_rows
 from kernelscope.reports.trimmed import Trimmed
 from kernelscope.tracer.outside.errors import InputError, UsageError
 
-_ELSEWHERE = 120  # columns of what is written into a file or pipe
+_ELSEWHERE = 120  # columns, in a file or pipe
 _UNWRAPPED = 1000  # columns
 FORMATS = tuple(RENDERERS)
-FOR_READING = ("table", "markdown")  # the others are data for programs
+FOR_READING = ("table", "markdown")  # the other formats are for programs
 
 Rows = Sequence[Mapping[str, Any]]
 
 
 def write_rows(rows: Rows, form: str, title: str, schema: str | None = None, elsewhere: int = _UNWRAPPED) -> None:
-    """Write rows, all of the same keys, in one of FORMATS. schema: the name in JSON's envelope, the title unless given."""
+    """Write rows with the same keys in one of FORMATS. schema: the name in the JSON envelope (default: the title)."""
     if rows or form != "csv":
         write(of_rows(schema or title, rows, title=title), form, elsewhere)
 
 
 def write(table: Table, form: str, elsewhere: int = _UNWRAPPED) -> None:
-    """Write a table in one of FORMATS. elsewhere: its width outside of a terminal, where the reader may be another program."""
+    """Write a table in one of FORMATS. elsewhere: its width outside a terminal, where a program may read it."""
     rendered = RENDERERS[form].render(table)
     if isinstance(rendered, str):
         sys.stdout.write(rendered)
@@ -49,17 +49,16 @@ def write(table: Table, form: str, elsewhere: int = _UNWRAPPED) -> None:
 def figure_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of commands that write figures."""
     add = parser.add_argument
-    add("--figures", metavar="DIR", help="write each figure there as PNG, SVG and PDF")
+    add("--figures", metavar="DIR", help="write each figure into this folder as PNG, SVG and PDF")
     # the names in reports.figures.STYLES, which loads matplotlib
-    meaning = "of these: paper is readable in black and white (default: paper)"
+    meaning = "style of the figures: paper is readable in black and white (default: paper)"
     add("--style", choices=("paper", "slides"), default="paper", help=meaning)
 
 
 def write_breakdown(result: Mapping[str, Any], form: str, first: str | None = None, rows: int | None = None) -> None:
     """Write a breakdown (Breakdown.as_dict) to stdout in one of FORMATS.
 
-    first: what is to be known before it is read; beside data for programs it goes to stderr. rows: of a table, unless as many as
-    fit a screen.
+    first: a remark to read first; with formats for programs it goes to stderr. rows: of a table (default: a screenful).
     """
     if first is not None:
         _replacing()
@@ -76,12 +75,12 @@ def write_breakdown(result: Mapping[str, Any], form: str, first: str | None = No
 
 
 def write_capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]]) -> None:
-    """Write what an imported capture holds (import.json and its breakdowns) to stdout, for reading."""
+    """Write a summary of an imported capture (import.json and its breakdowns) to stdout, for reading."""
     _print(breakdown_terminal.capture(record, breakdowns))
 
 
 def write_result(result: Mapping[str, Any], form: str, shown: Callable[[Any], Any], markdown: Callable[[Any], str]) -> None:
-    """Write a result to stdout as a table, as Markdown or as JSON. shown, markdown: return it for a terminal and as Markdown."""
+    """Write a result to stdout as a table, Markdown or JSON. shown, markdown: render it for a terminal and as Markdown."""
     whole = dict(result)
     if form == "table":
         _print(shown(whole))
@@ -90,9 +89,9 @@ def write_result(result: Mapping[str, Any], form: str, shown: Callable[[Any], An
 
 
 def target_file(text: str, force: bool, sources: Sequence[Path]) -> Path:
-    """Return where the report goes; raise InputError when a file there would be lost or the folder cannot be made.
+    """Return the report's path; raise InputError if a file there would be lost.
 
-    sources: what it is made of, which it never replaces.
+    sources: its inputs, which it never replaces.
     """
     target = Path(text)
     refuse_source(target, sources)
@@ -104,9 +103,9 @@ def target_file(text: str, force: bool, sources: Sequence[Path]) -> Path:
 
 
 def refuse_source(target: Path, sources: Sequence[Path]) -> None:
-    """Raise UsageError where what is to be written would replace a file that it is made of, or go into a folder of them.
+    """Raise UsageError if an output would replace an input, or become part of an input folder.
 
-    A page, or a file with a new name, may go into a folder that is read. Pipes and sockets are refused, too.
+    A page, or a file with a new name, may go into an input folder. Pipes and sockets are refused, too.
     """
     try:
         whole.refuse_endless(target)
@@ -114,15 +113,15 @@ def refuse_source(target: Path, sources: Sequence[Path]) -> None:
         raise UsageError(str(error)) from error
     for source in sources:
         if source.is_dir() and target.is_dir() and target.resolve().is_relative_to(source.resolve()):
-            raise UsageError(f"{target}: lies in what is read, {source}; name a folder elsewhere, or a new one")
+            raise UsageError(f"{target}: is inside the input {source}; name a folder elsewhere, or a new one")
         if source.is_dir() and parts.belongs(target, source):
-            raise UsageError(f"{target}: lies in what is read, {source}, and is a part of it; name another file")
+            raise UsageError(f"{target}: is part of the input {source}; name another file")
         if source.is_file() and target.exists() and target.samefile(source):
-            raise UsageError(f"{target}: the same file as {source}; name another one to write")
+            raise UsageError(f"{target}: is the input {source}; name another file to write")
 
 
 def write_page(write: Callable[[], None], target: Path) -> None:
-    """Write an HTML page and say on stderr where it is; raise InputError when it cannot be written."""
+    """Write an HTML page and say on stderr where it is; raise InputError if it cannot be written."""
     try:
         write()
     except OSError as error:
@@ -131,23 +130,23 @@ def write_page(write: Callable[[], None], target: Path) -> None:
 
 
 def _replacing() -> None:
-    """Let bars and dashes not stop a terminal that cannot show them."""
+    """Replace characters that the terminal cannot show, instead of failing."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors=outlets.ERRORS)
 
 
 def _print(renderable: Any, elsewhere: int = _ELSEWHERE) -> None:
-    """Print what rich draws, each line as far as its text goes; see `console`."""
+    """Print what rich draws, without trailing spaces; see `console`."""
     console(elsewhere).print(Trimmed(renderable))
 
 
 def console(elsewhere: int = _ELSEWHERE, stderr: bool = False) -> Console:
-    """Return what prints on stdout, or stderr: as wide as the terminal, or as COLUMNS says, or `elsewhere` columns into a file.
+    """Return a console on stdout or stderr, as wide as the terminal or COLUMNS says, else `elsewhere` columns wide.
 
-    Colours are for terminals, and not where NO_COLOR is set: rich sees to both.
+    Rich uses colours on terminals only, and none if NO_COLOR is set.
     """
 
     _replacing()
-    known = {name: value for name, value in os.environ.items() if (name, value) != ("COLUMNS", "0")}  # which some shells leave
+    known = {name: value for name, value in os.environ.items() if (name, value) != ("COLUMNS", "0")}  # some shells set it to 0
     is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
     return Console(width=None if is_terminal or "COLUMNS" in known else elsewhere, stderr=stderr, _environ=known)

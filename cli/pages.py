@@ -1,4 +1,4 @@
-"""Write the HTML pages of `report` and `explain`, and say on stderr where they are; what is hidden in them: see sharing."""
+"""Write the HTML pages of `report` and `explain`, and say on stderr where they are. See sharing for what they hide."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kernelscope.reports import html, interactive_parts, measured
 
 
 def comparison(result: dict[str, Any], path: Path, target: Path, full_paths: bool) -> None:
-    """Write the page of a comparison that was recorded at `path`, with the interactive parts of the runs beside it."""
+    """Write the page of the comparison at `path`, with the interactive parts of the runs beside it."""
     folder = path if path.is_dir() else path.parent
 
     def write() -> None:
@@ -42,7 +42,7 @@ def runs(result: dict[str, Any], found: Sequence[Run], target: Path, full_paths:
 def run(
     result: dict[str, Any], found: Run, first: str | None, target: Path, full_paths: bool, advice: Callable[[], dict[str, Any]]
 ) -> None:
-    """Write the page of a run. first: what must be known before its tables are read. advice: returns what to do about it."""
+    """Write the page of a run. first: a remark to read before its tables. advice: a function that returns its advice."""
     tables = sharing.shareable(envelopes(found.trace()), full_paths)
     parts = measured.of_run(found, best_known)
     drawn = sharing.shareable_parts(interactive_parts.of_runs([found], best_known), full_paths)
@@ -51,16 +51,16 @@ def run(
 
 
 def capture(record: Mapping[str, Any], tables: Sequence[Mapping[str, Any]], trace: Trace, target: Path) -> None:
-    """Write the page of an imported capture: its record, its breakdowns and its Trace, as they may be passed on."""
+    """Write the page of an imported capture. Its record, breakdowns and Trace are already shareable."""
     parts = interactive_parts.of_capture(" \u00b7 ".join(str(entry["name"]) for entry in record["sources"]), trace)
-    # the Trace is as it may be passed on
+    # full_paths: the Trace is already shareable
     advised = _advised(lambda: advise.of_subject(advise.of_trace(trace, str(target))), full_paths=True)
     device = measured.of_device(trace)
     write_page(lambda: html.write_capture(record, tables, target, parts, advised, of_calls(trace), device), target)
 
 
 def _advised(advice: Callable[[], dict[str, Any]], full_paths: bool) -> dict[str, Any] | None:
-    """Return what to do about a recording; None where it holds nothing to advise on."""
+    """Return the advice on a recording; None if there is nothing to advise on."""
     try:
         return sharing.shareable(advice(), full_paths)
     except EvidenceError:

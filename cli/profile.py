@@ -1,4 +1,4 @@
-"""Record a script that knows nothing of kernelscope, and say what to do about it: kernelscope profile train.py ..."""
+"""Record an unchanged script and advise on it: kernelscope profile train.py ..."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXAMPLES = """examples:
   kernelscope profile train.py --epochs 1             a script, run by the python of this environment
   kernelscope profile -m package.train --epochs 1     a module
   kernelscope profile -- torchrun train.py            any command
-  kernelscope profile --ranks all -- torchrun --nproc_per_node 4 train.py     every rank of a job, and who waits for whom
+  kernelscope profile --ranks all -- torchrun --nproc_per_node 4 train.py     all ranks of a job, and who waits for whom
 """
 
 
@@ -36,18 +36,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-o", "--output", metavar="DIR", help="folder for the results (default: profiles/<name>-<date and time>)")
     add("--force", action="store_true", help="replace earlier results in the output folder")
-    add("--repeats", type=_positive, default=1, metavar="N", help="record the command so often, each into a folder of its own")
-    add("--once", action="store_true", help="do not run the command again where its steps do not suffice for all passes")
-    add("--quiet", action="store_true", help="record only: neither advice nor report.html")
-    add("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="a module with its arguments, as python -m runs it")
+    add("--repeats", type=_positive, default=1, metavar="N", help="record the command N times, each into its own folder")
+    add("--once", action="store_true", help="do not run the command again if it has too few steps for all passes")
+    add("--quiet", action="store_true", help="only record: no advice and no report.html")
+    add("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="a module with its arguments, as for python -m")
     options.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Record the command, and say what to do; return its exit status, 4 where that is 0 but nothing was recorded."""
+    """Record the command and print the advice; return its exit status, or 4 if that is 0 but nothing was recorded."""
     command = profile.runnable(options.command(arguments), arguments.module)
     if not command:
-        raise UsageError("no command; name a script, such as kernelscope profile train.py, or a command behind --")
+        raise UsageError("no command; name a script, as in kernelscope profile train.py, or a command after --")
     if arguments.mode == WHOLE and arguments.once:
         raise UsageError("--mode whole runs the command once for each pass; leave --once out")
     if arguments.mode == WHOLE and arguments.steps:
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _recorded(command: list[str], arguments: argparse.Namespace, folder: Path) -> Outcome:
-    """Record the command once into a folder that is there, and say what to do; return what became of it."""
+    """Record the command once into an existing folder and print the advice; return the outcome."""
     outcome = profile.profile(command, options.asked(arguments), folder, arguments.label, sys.argv, arguments.once)
     _overwrite_secrets(folder)
     for line in outcome.lines():
@@ -82,20 +82,20 @@ def _recorded(command: list[str], arguments: argparse.Namespace, folder: Path) -
     elif outcome.seen is not None and not arguments.quiet:
         try:
             _say(folder)
-        except (KernelscopeError, OSError) as error:  # the exit status is the command's all the same
+        except (KernelscopeError, OSError) as error:  # the exit status stays the command's
             print(f"kernelscope: no report: {printable(error, None)}; recording: {folder}", file=sys.stderr)
     return outcome
 
 
 def _overwrite_secrets(folder: Path) -> None:
-    # Not at the top: what searches would fill memory beside the program that is recorded
+    # Not at the top: these modules would take memory beside the recorded program
     from kernelscope.cli import sharing
 
     sharing.overwrite_secrets(folder)
 
 
 def _say_of_options(arguments: argparse.Namespace) -> None:
-    """Say on stderr which of our options stand behind a script that does not know them: there they are the script's own."""
+    """Warn on stderr of our options after a script that does not know them: there they belong to the script."""
     script, *own = options.command(arguments) or [""]
     if not script.endswith(".py") or not Path(script).is_file():
         return
@@ -103,25 +103,28 @@ def _say_of_options(arguments: argparse.Namespace) -> None:
     swallowed = [one for one in own if one in _OURS and one not in text]
     if swallowed:
         print(
-            f"kernelscope: {', '.join(swallowed)} behind {script} is the script's own; options of profile stand before it",
+            f"kernelscope: {', '.join(swallowed)} after {script} belongs to the script; put options of profile before it",
             file=sys.stderr,
         )
 
 
 def _nothing(folder: Path, command: Sequence[str]) -> None:
-    """Remove the folder of a recording into which no process wrote, and say which interpreter ran."""
+    """Remove the folder of a recording to which no process wrote, and say which interpreter ran."""
     shutil.rmtree(folder)
-    with contextlib.suppress(OSError):  # other recordings lie in it
+    with contextlib.suppress(OSError):  # it may hold other recordings
         folder.parent.rmdir()
     if Path(command[0]).name.startswith("python"):
         rest = " ".join(command[1:])
-        print(f"it ran with {command[0]}; with another one: kernelscope profile -- /path/to/python {rest}", file=sys.stderr)
+        print(
+            f"it ran with {command[0]}; to use another interpreter: kernelscope profile -- /path/to/python {rest}",
+            file=sys.stderr,
+        )
 
 
 def _one_rank(command: list[str], arguments: argparse.Namespace, job: Path, rank: int) -> int:
-    """Record the command, a rank whose launcher started us, into the job's folder; run it as it is if it is not wanted."""
+    """Record one rank, whose launcher started us, into the job's folder; if it is not wanted, just run it."""
     if not arguments.output:
-        raise UsageError("name the folder of the job with -o: each rank writes into it")
+        raise UsageError("name the job's folder with -o: each rank writes into it")
     if not ranks.wanted(rank, arguments.ranks):
         return subprocess.run(command, check=False).returncode
     options_ = options.asked(arguments)
@@ -133,13 +136,13 @@ def _one_rank(command: list[str], arguments: argparse.Namespace, job: Path, rank
         replacement.recorded = outcome.seen is not None
     for line in outcome.lines():
         print(f"rank {rank}: {line}", file=sys.stderr)
-    print(f"rank {rank}: recording: {folder}; of all ranks: `kernelscope ranks {job}`", file=sys.stderr)
+    print(f"rank {rank}: recording: {folder}; for all ranks: `kernelscope ranks {job}`", file=sys.stderr)
     return outcome.exit_status
 
 
 def _say(folder: Path) -> None:
-    """Say on stderr what to do about a run, and where it is; write its report."""
-    # Not at the top: what reads and draws would fill memory beside the program that is recorded
+    """Print a run's advice and folder on stderr; write its report."""
+    # Not at the top: these modules would take memory beside the recorded program
     from kernelscope.analysis import advise
     from kernelscope.analysis.errors import EvidenceError
     from kernelscope.analysis.recordings.run import Run
@@ -155,7 +158,7 @@ def _say(folder: Path) -> None:
         layers, kernels = (advise.largest(subject, column, ending.MOST) for column in ("layer", "name"))
         console.print(ending.shown(advised, layers, kernels))
         console.print()
-        if subject.untraced:  # which was said above
+        if subject.untraced:  # as was said above
             print(f"recording: {folder}; without kernels there is no report", file=sys.stderr)
             return
         report.write(run_, folder / "report.html", advised)
@@ -167,7 +170,7 @@ def _say(folder: Path) -> None:
 
 
 def _say_of_job(folders: list[Path], folder: Path) -> None:
-    """Say on stderr what a job's ranks do, and write its page; what a single one does is said by the commands for runs."""
+    """Print on stderr what a job's ranks do, and write its page; the commands for runs show each single rank."""
     from kernelscope.analysis.errors import EvidenceError
     from kernelscope.analysis.ranks.job import job
     from kernelscope.cli import output, sharing

@@ -1,4 +1,4 @@
-"""Show where a job of several ranks loses its time, or why it hangs: which rank makes the others wait."""
+"""Show where a job of several ranks loses time or why it hangs, and which rank the others wait for."""
 
 from __future__ import annotations
 
@@ -31,18 +31,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="a capture of each rank, or a dump of PyTorch's Flight Recorder of each, or a folder of them; or a table of the "
-        "operations of a job that trains in a pipeline",
+        help="a capture or a PyTorch Flight Recorder dump of each rank, or a folder of them; or a table of the operations of a "
+        "pipeline-parallel job",
     )
-    parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="output format (default: table)")
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR|FILE.html", help="write a page of it as well, in a folder with what was read"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR|FILE.html",
+        help="also write an HTML page; into DIR, with summaries of the ranks",
     )
-    parser.add_argument("--workers", type=int, metavar="N", help="processes that read captures (default: as many as processors)")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes that read captures (default: one per processor)")
     parser.add_argument(
         "--scheduler",
         metavar="ADDRESS|FILE",
-        help="read them on a Dask cluster: tcp://HOST:PORT, or its file (default: DASK_SCHEDULER_ADDRESS)",
+        help="read captures on a Dask cluster: tcp://HOST:PORT, or its scheduler file (default: DASK_SCHEDULER_ADDRESS)",
     )
     sharing.configure(parser)
 
@@ -55,37 +59,37 @@ def run(arguments: argparse.Namespace) -> int:
         refuse_source(page, files)
     other = _other(files)
     if other and arguments.output:
-        raise UsageError("--output is for captures; of dumps and of recordings of a pipeline the tables are all there is")
-    told = other or job(files, arguments.workers, summaries, arguments.scheduler, page is not None)
-    said = sharing.shareable(told, arguments.full_paths)
+        raise UsageError("--output is for captures; dumps and pipeline recordings only have tables")
+    result = other or job(files, arguments.workers, summaries, arguments.scheduler, page is not None)
+    said = sharing.shareable(result, arguments.full_paths)
     text = _TEXTS[str(said["schema"]).split("/")[1]]
     write_result({key: part for key, part in said.items() if key != "timeline"}, arguments.format, text.shown, text.markdown)
     if page:
-        from kernelscope.reports import ranks_page  # matplotlib takes half a second: only where a page is asked for
+        from kernelscope.reports import ranks_page  # matplotlib takes half a second: load it only for a page
 
         write_page(lambda: ranks_page.write(said, page), page)
     return 0
 
 
 def _other(files: Sequence[Path]) -> dict[str, Any] | None:
-    """Return what is told of files that are no captures: why a job hangs, or what a pipeline loses; None of captures."""
+    """Return the result for dumps (why a job hangs) or a pipeline (what it loses); None for captures."""
     pipelines = [path for path in files if is_recording(path)]
     if pipelines and len(files) > 1:
-        raise UsageError(f"{pipelines[0]}: is a whole job; name it alone")
+        raise UsageError(f"{pipelines[0]}: describes a whole job; name it alone")
     if pipelines:
         return pipeline(pipelines[0])
     return hang(files) if any(map(flight_recorder.is_dump, files)) else None
 
 
 def _places(output: Path | None) -> tuple[Path | None, Path | None]:
-    """Return where the page goes, and where summaries of the ranks are kept, with which a run that was ended goes on."""
+    """Return the path of the page and the folder for summaries of ranks, from which an interrupted command continues."""
     if output is None or output.suffix == ".html":
         return output, None
     return output / "ranks.html", output / "summaries"
 
 
 def _files(paths: list[Path]) -> list[Path]:
-    """Return the captures: files as they are, of folders what lies in them."""
+    """Return the captures: files themselves, and the contents of folders."""
     found = []
     for path in paths:
         if not path.exists():
@@ -95,7 +99,7 @@ def _files(paths: list[Path]) -> list[Path]:
 
 
 def _of_folder(path: Path) -> list[Path]:
-    """Return a recording as it is; of any other folder the files and the recordings that lie in it."""
+    """Return a recording itself, or the files and recordings in any other folder."""
     kind = kind_of(path)
     if kind in _RECORDED:
         return (Run(path).ranks() if kind is Kind.RUN else []) or [path]

@@ -1,4 +1,4 @@
-"""Write a self-contained HTML report of a run, a comparison, sweeps or an imported capture, or print its tables."""
+"""Write a self-contained HTML report of a run, a comparison, sweeps or a capture, or print its tables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from kernelscope.tracer.outside.errors import InputError, UsageError
 from kernelscope.tracer.version import VERSION
 
 _PERFETTO = re.compile(r'(<p class="note" id="perfetto">Every event, for Perfetto: ).*?(</p>)', re.DOTALL)
-_GENERATED, _HEAD = '<meta name="generator" content="kernelscope', 4000  # in the first characters of each of our pages
+_GENERATED, _HEAD = '<meta name="generator" content="kernelscope', 4000  # within the first characters of each of our pages
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -44,30 +44,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="a capture, a folder that `compare` or `import` wrote, or run folders or folders that `sweep` wrote, one or several "
-        "of them side by side",
+        help="a capture, a folder that `compare` or `import` wrote, or one or several run folders or folders that `sweep` wrote, "
+        "shown side by side",
     )
     add(
         "-o",
         "--output",
         metavar="FILE.html",
-        help="write the report there: one file that needs nothing else (sweeps: figures and tables beside it; "
-        "default: report.html in a folder that is named alone, PATH.html beside a capture, report/report.html in a sweep)",
+        help="write the report to this self-contained file; for sweeps, figures and tables go beside it (default: report.html in "
+        "the folder if only one is named, PATH.html beside a capture, report/report.html in a sweep)",
     )
     add("--force", action="store_true", help="replace FILE.html, or figures, if they exist")
-    add("--perfetto", action="store_true", help="write every event beside the page, FILE.pftrace.gz, for ui.perfetto.dev")
+    add("--perfetto", action="store_true", help="also write every event to FILE.pftrace.gz beside the page, for ui.perfetto.dev")
     add(
         "--format",
         choices=FORMATS,
-        help="print on stdout, and write no page unless -o is given (default: a table, unless -o or --figures is given or sweeps "
-        "are named); csv is the table of layers, or of cells",
+        help="print to stdout, and write no page without -o (default: a table, unless -o or --figures is given or sweeps are "
+        "named); csv has the table of layers, or of cells",
     )
     figure_options(parser)
     sharing.configure(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read what was recorded, write the report, print it where asked for."""
+    """Read the recordings, write the report, and print it if asked to."""
     target = _reported(arguments)
     if arguments.perfetto and target is not None:
         _beside_page(arguments.paths[0], target, arguments.full_paths)
@@ -75,19 +75,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_perfetto(arguments: argparse.Namespace, kinds: Sequence[Kind]) -> None:
-    """Raise UsageError where --perfetto has no page to stand beside, or one of several recordings."""
+    """Raise UsageError if --perfetto has no page to link to, or a page of several recordings."""
     printed_only = arguments.output is None and (arguments.format is not None or arguments.figures is not None)
     if arguments.perfetto and (len(kinds) > 1 or printed_only or Kind.SWEEP in kinds):
-        raise UsageError("--perfetto: is of the page of one capture, run or comparison; `kernelscope export` writes others")
+        raise UsageError("--perfetto: needs the page of one capture, run or comparison; use `kernelscope export` for others")
 
 
 def _reported(arguments: argparse.Namespace) -> Path | None:
-    """Write the report and print it; return the page that was written, None without any."""
+    """Write the report and print it; return the page, or None if none was written."""
     paths = [archives.folder(Path(path)) for path in arguments.paths]
     kinds = [kind_of(path) for path in paths]
     _check_perfetto(arguments, kinds)
     if arguments.figures is not None:
-        from kernelscope.cli import figures  # matplotlib takes half a second: only where something is drawn
+        from kernelscope.cli import figures  # matplotlib takes half a second: load it only to draw
 
         figures.write(figures.of_paths(paths, arguments.full_paths), arguments.figures, arguments.style, arguments.force)
         if arguments.output is None and arguments.format is None:
@@ -99,9 +99,7 @@ def _reported(arguments: argparse.Namespace) -> Path | None:
         return None
     captures = [given for given, kind in zip(arguments.paths, kinds, strict=True) if kind in (Kind.CAPTURE, Kind.IMPORT)]
     if captures and len(paths) > 1:
-        raise UsageError(
-            f"{captures[0]}: a capture has a page of its own; for two there is `kernelscope explain A B -o FILE.html`"
-        )
+        raise UsageError(f"{captures[0]}: a capture gets its own page; for two, use `kernelscope explain A B -o FILE.html`")
     given = [Path(path) for path in arguments.paths]
     target = output.target_file(arguments.output, arguments.force, [*paths, *given]) if arguments.output else None
     form = arguments.format or (None if target else "table")
@@ -126,7 +124,7 @@ def _reported(arguments: argparse.Namespace) -> Path | None:
 
 
 def _beside_page(path: str, page: Path, full_paths: bool) -> None:
-    """Write every event of a recording beside its page, for Perfetto, and link it there."""
+    """Write every event of a recording beside its page, for Perfetto, and link it in the page."""
     from kernelscope.cli import export  # as above
 
     trace = page.with_suffix(".pftrace.gz")
@@ -138,7 +136,7 @@ def _beside_page(path: str, page: Path, full_paths: bool) -> None:
 
 
 def write(run: Run, target: Path, advised: dict[str, Any]) -> None:
-    """Write the report of one run there, with its advice, and say on stderr where it is."""
+    """Write the report of one run with its advice, and say on stderr where it is."""
     result = sharing.shareable(compare([run], []), full_paths=False)
     pages().run(result, run, recording_cost(run, breakdown(run.trace(), "layer")), target, False, lambda: advised)
 
@@ -175,7 +173,7 @@ def _of_import(path: Path, target: Path | None, form: str | None, full_paths: bo
 
 
 def _of_capture(path: Path, target: Path | None, form: str | None, full_paths: bool) -> None:
-    """Report a capture, as if it had been imported."""
+    """Report a capture as if it had been imported."""
     trace = reading.read(path)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     with temporary.folder() as folder:
@@ -185,24 +183,25 @@ def _of_capture(path: Path, target: Path | None, form: str | None, full_paths: b
 
 
 def pages() -> ModuleType:
-    """Return what writes pages."""
-    from kernelscope.cli import pages as writers  # matplotlib takes half a second: only where a page is asked for
+    """Return the module that writes pages."""
+    from kernelscope.cli import pages as writers  # matplotlib takes half a second: load it only for a page
 
     return writers
 
 
 def _beside(given: Path, path: Path) -> Path | None:
-    """Return where the page of a path goes by itself: into a folder, or beside a file; None, which is said, where it cannot.
+    """Return the default path of a page: in a folder, or beside a file; print why and return None if it is not writable.
 
-    given: as the user wrote it; path: what was unpacked of it. A page that is there is made anew.
+    given: the path as the user wrote it; path: its unpacked content. An older page of ours is replaced.
     """
     folder = path.parent if path.name == "compare.json" else path
     target = folder / "report.html" if given == path and folder.is_dir() else given.with_name(f"{given.name}.html")
     if not os.access(target.parent, os.W_OK):
         print(
-            f"kernelscope: {target.parent} is not writable: no page is written; -o FILE.html names another place", file=sys.stderr
+            f"kernelscope: {target.parent} is not writable, so no page is written; name another place with -o FILE.html",
+            file=sys.stderr,
         )
         return None
     if target.exists() and _GENERATED not in target.read_text(encoding="utf8", errors="replace")[:_HEAD]:
-        raise InputError(f"{target}: exists, and is no page of ours; -o FILE.html names another place")
+        raise InputError(f"{target}: exists and is not a kernelscope page; name another place with -o FILE.html")
     return target

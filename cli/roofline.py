@@ -1,7 +1,7 @@
-"""Set kernels and layers against what the device can do: operations and bytes per second beside measured ceilings.
+"""Compare the rates of kernels and layers, in operations and bytes per second, with measured ceilings of the device.
 
-Ceilings (a copy, a matrix product) come from the run folder, from --ceilings, or with --measure from this machine, measured in
-the run's framework. Other captures are shown without ceilings unless --ceilings names some.
+Ceilings (a copy, a matrix product) come from the run folder or from --ceilings; --measure measures them on this machine in the
+run's framework. Captures of other tools have no ceilings unless --ceilings names some.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from kernelscope.tracer.outside.errors import InputError, UsageError
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add = parser.add_argument
-    add("path", metavar="PATH", help="a folder that `run` or `import` wrote, or a capture as `import` takes it")
-    add("--by", choices=("kernel", "layer"), default="kernel", help="what makes a row (default: kernel)")
-    add("--ceilings", metavar="FILE", help="use the ceilings in this JSON file or in this run folder")
-    add("--measure", action="store_true", help="measure ceilings on this machine now, and keep them in the run folder")
-    add("--figure", metavar="FILE", help="draw the roofline into this file too (.svg, .png, .pdf)")
-    add("--rows", type=int, default=25, metavar="N", help="rows of a table for reading; 0: all (default: 25)")
-    add("--format", choices=FORMATS, default="table", help="(default: table)")
+    add("path", metavar="PATH", help="a folder that `run` or `import` wrote, or a capture that `import` can read")
+    add("--by", choices=("kernel", "layer"), default="kernel", help="what a row is (default: kernel)")
+    add("--ceilings", metavar="FILE", help="use the ceilings of this JSON file or run folder")
+    add("--measure", action="store_true", help="measure ceilings on this machine now, and store them in the run folder")
+    add("--figure", metavar="FILE", help="also draw the roofline to this file (.svg, .png, .pdf)")
+    add("--rows", type=int, default=25, metavar="N", help="rows of a printed table; 0: all (default: 25)")
+    add("--format", choices=FORMATS, default="table", help="output format (default: table)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -67,7 +67,7 @@ def _write(found: dict[str, Any], form: str, limit: int) -> None:
 def _ceilings(path: Path, arguments: argparse.Namespace) -> Ceilings | None:
     """Return the ceilings asked for, else those of the run folder, else none."""
     if arguments.ceilings and arguments.measure:
-        raise UsageError("--ceilings and --measure: give one of them")
+        raise UsageError("--ceilings and --measure: give only one of them")
     if arguments.ceilings:
         named = archives.folder(Path(arguments.ceilings))
         if named.is_dir():
@@ -78,7 +78,7 @@ def _ceilings(path: Path, arguments: argparse.Namespace) -> Ceilings | None:
             raise UsageError("--measure: needs a run folder, which names the framework; use --ceilings for other captures")
         return None
     if arguments.measure and path != Path(arguments.path):
-        raise UsageError(f"--measure: ceilings are kept in the run folder; unpack {arguments.path} and name the folder")
+        raise UsageError(f"--measure: ceilings are stored in the run folder; unpack {arguments.path} and name the folder")
     if arguments.measure:
         return ceilings.of_record(_measured(path), str(path / "run.json"))
     record = Run(path).record.get("ceilings")
@@ -86,29 +86,29 @@ def _ceilings(path: Path, arguments: argparse.Namespace) -> Ceilings | None:
 
 
 def best_known(record: Any) -> Any:
-    """Return a run's ceilings with what was reached since on this machine, if the run is of this machine."""
+    """Return a run's ceilings, raised to what this machine has reached since, if the run is of this machine."""
     since = measured_ceilings.known(record) if isinstance(record, dict) and record.get("source") == "measured" else None
     try:
         return measured_ceilings.merged(record, since) if since is not None else record
     except (KeyError, TypeError, AttributeError):
-        return record  # damaged: who reads it says so
+        return record  # damaged: its reader reports that
 
 
 def _measured(path: Path) -> dict[str, Any]:
-    """Measure ceilings with the run's framework on this machine, and keep them in the run folder."""
+    """Measure ceilings with the run's framework on this machine, and store them in the run folder."""
     record = Run(path).record
     here, there = conditions.machine(), record.get("machine", {})
     if any(here[name] != there.get(name) for name in ("processor", "threads")):
         raise UsageError(f"--measure: {path} was recorded on another machine ({there.get('processor')}); measure there")
     options = record["options"]
-    print("measuring ceilings: some seconds", file=sys.stderr)
+    print("measuring ceilings: this takes some seconds", file=sys.stderr)
     found = measured_ceilings.of(environments.resolve(record["framework"]), options["device"], options["threads"], again=True)
     run_folder.add(path, "ceilings", found)
     return found
 
 
 def _draw(found: dict[str, Any], target: Path) -> None:
-    from kernelscope.reports import figures  # matplotlib takes half a second: only where something is drawn
+    from kernelscope.reports import figures  # matplotlib takes half a second: load it only to draw
 
     try:
         figures.roofline(found).savefig(target)

@@ -1,4 +1,4 @@
-"""Record one workload in one framework: all passes, into a run folder."""
+"""Record all passes of one workload in one framework into a run folder."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from kernelscope.tracer.outside.session import Session
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     capture.configure(parser)
-    parser.add_argument("-f", "--framework", required=True, metavar="[LABEL=]NAME", help=", ".join(FRAMEWORKS))
-    parser.add_argument("--format", choices=FORMATS, default="table", help="of the layers' table (default: table)")
-    parser.add_argument("--python", metavar="PATH", help="use this interpreter, which has the framework, as it is")
-    parser.add_argument("--program", metavar="FILE.py", help="a variation of the workload: a file that defines a class Program")
+    parser.add_argument("-f", "--framework", required=True, metavar="[LABEL=]NAME", help=f"one of {', '.join(FRAMEWORKS)}")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="format of the breakdown by layer (default: table)")
+    parser.add_argument("--python", metavar="PATH", help="an interpreter that has the framework, used as it is")
+    parser.add_argument("--program", metavar="FILE.py", help="a file with a class Program that varies the workload")
     sides.add_variables(parser, "NAME=VALUE", "environment variable for the framework (repeatable)")
 
 

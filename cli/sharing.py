@@ -1,6 +1,6 @@
-"""What is written to be passed on: without home folders and user names, unless --full-paths keeps them.
+"""Make results shareable: hide home folders and user names, unless --full-paths keeps them.
 
-Run folders are so from the start (tracer.inside.scrubbing); captures of other tools hold what these wrote down.
+Run folders never hold them (tracer.inside.scrubbing); captures of other tools may.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ Plain = TypeVar("Plain")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the option."""
-    text = "keep home folders and user names in what is written (default: ~)"
+    text = "keep home folders and user names in the output (default: write ~)"
     parser.add_argument("--full-paths", action="store_true", help=text)
 
 
 def overwrite_secrets(folder: Path) -> None:
-    """Overwrite what looks like a secret in what was just recorded, and say on stderr where that cannot be done."""
+    """Overwrite what looks like a secret in a new recording, and warn on stderr where that is impossible."""
     for line in recorded.overwrite(folder):
         print(f"kernelscope: warning: {printable(line, None)}", file=sys.stderr)
 
 
 def shareable(value: Plain, full_paths: bool) -> Plain:
-    """Return plain data (text, numbers, lists, objects with names) as it may be passed on; as it is with full_paths."""
+    """Return plain data (text, numbers, lists, dictionaries) in shareable form; unchanged with full_paths."""
     hidden: Plain = value if full_paths else Hiding(shapes=False).of(value)
     return hidden
 
 
 def shareable_trace(trace: Trace, full_paths: bool) -> Trace:
-    """Return a Trace of which every text may be passed on; itself with full_paths. Different texts are looked at, not rows."""
+    """Return a Trace with shareable texts; unchanged with full_paths. Each distinct text is examined once."""
     if full_paths:
         return trace
     hiding = Hiding(shapes=False)
@@ -51,14 +51,14 @@ def shareable_trace(trace: Trace, full_paths: bool) -> Trace:
 
 
 def shareable_parts(parts: Sequence[Interactive], full_paths: bool) -> list[Interactive]:
-    """Return a page's interactive parts as they may be passed on; see `shareable`."""
+    """Return a page's interactive parts in shareable form; see `shareable`."""
     return [
         dataclasses.replace(part, data=shareable(part.data, full_paths), note=shareable(part.note, full_paths)) for part in parts
     ]
 
 
 def _table(rows: pd.DataFrame, hiding: Hiding) -> pd.DataFrame:
-    """Return a table with its texts as they may be passed on."""
+    """Return a table with shareable texts."""
     changed = {}
     for name, column in rows.items():
         kind = column.dtype
@@ -74,7 +74,7 @@ def _table(rows: pd.DataFrame, hiding: Hiding) -> pd.DataFrame:
 
 
 def _category(column: pd.Series, hiding: Hiding) -> pd.Series:
-    """Return a column of texts of which many are equal; itself where nothing in it is hidden."""
+    """Return a categorical column with shareable texts; itself if nothing in it is hidden."""
     known = column.cat.categories.tolist()
     hidden = [hiding.of(text) for text in known]
     if hidden == known:

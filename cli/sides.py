@@ -1,4 +1,4 @@
-"""The sides of a recording as the command line names them: [LABEL=]FRAMEWORK[@PROGRAM.py], and variables for each."""
+"""The sides of a recording on the command line: [LABEL=]FRAMEWORK[@PROGRAM.py], and environment variables for each."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kernelscope.tracer.outside.errors import ChildError, UsageError
 from kernelscope.tracer.outside.recipes import check_known
 from kernelscope.tracer.outside.variants import LABEL, VARIABLE, Variant, program_file
 
-_TAKEN = ("tables",)  # beside the sides' folders in the folder of a comparison
+_TAKEN = ("tables",)  # folders of a comparison that are no sides
 _OURS = ("PYTHONHOME",)  # variables that would keep a child from starting
 
 
 class Entry(NamedTuple):
-    """One side as it was asked for."""
+    """One side of the command line."""
 
     label: str
     framework: str
@@ -42,7 +42,7 @@ def entries(text: str) -> list[Entry]:
 
 
 def _entry(part: str) -> Entry:
-    """Return the side that [LABEL=]FRAMEWORK[@PROGRAM.py] names; without a label it is called like its program or framework."""
+    """Return the side that [LABEL=]FRAMEWORK[@PROGRAM.py] names; its label defaults to its program or framework."""
     head, at, program = part.partition("@")
     label, given, framework = head.rpartition("=")
     check_known(framework)
@@ -54,9 +54,9 @@ def _entry(part: str) -> Entry:
 
 
 def variables(given: list[str], labels: list[str]) -> dict[str, dict[str, str]]:
-    """Return the variables of each label from texts NAME=VALUE (for all) and LABEL:NAME=VALUE, which go before those for all.
+    """Return each label's variables from NAME=VALUE (for all) and LABEL:NAME=VALUE, which takes precedence.
 
-    Raises UsageError for a text that is neither.
+    Raises UsageError for any other text.
     """
 
     for_all: dict[str, str] = {}
@@ -73,14 +73,14 @@ def variables(given: list[str], labels: list[str]) -> dict[str, dict[str, str]]:
 
 
 def variant(arguments: argparse.Namespace) -> Variant:
-    """Return the one side of `run`; raise UsageError, InputError or ChildError where it cannot be."""
+    """Return the one side of `run`; raise UsageError, InputError or ChildError if it is not possible."""
     program = arguments.program
     entry = _entry(arguments.framework if program is None else f"{arguments.framework}@{program}")
     return _variant(entry, arguments.python, variables(arguments.variables, [entry.label])[entry.label])
 
 
 def variants(arguments: argparse.Namespace) -> tuple[list[Variant], list[dict[str, Any]]]:
-    """Return the sides of `compare` and those left out, with reasons; raise UsageError, InputError or ChildError."""
+    """Return the sides of `compare`, and those left out with the reasons; raise UsageError, InputError or ChildError."""
     asked = entries(arguments.frameworks)
     labels = [entry.label for entry in asked]
     given = variables(arguments.variables, labels)

@@ -1,4 +1,4 @@
-"""Show the steps of a capture: what marks them or what repeats, how sure that is, and what each of them takes."""
+"""Show the steps of a capture: how they were found, how certain that is, and how long each takes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from kernelscope.reports.text import printable
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("path", metavar="PATH", help="a capture as `import` takes it, or a folder that `import` or `run` wrote")
+    parser.add_argument("path", metavar="PATH", help="a capture that `import` can read, or a folder that `import` or `run` wrote")
     steps_options.configure(parser)
-    parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="output format (default: table)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the steps, and on a terminal what else they could be."""
+    """Print the steps, and in a table also what else they could be."""
     trace = reading.read(Path(arguments.path))
     warn.about(trace)
     request = steps_options.request(arguments)
@@ -40,22 +40,22 @@ def run(arguments: argparse.Namespace) -> int:
     rows = step_times(trace, found[0], request.device)
     if arguments.format != "table":
         how = {name: getattr(found[0], name) for name in ("method", "source", "confidence")}
-        told = {} if arguments.format == "markdown" else how  # programs have no sentence above the table
-        output.write_rows([{**row, **told} for row in rows], arguments.format, "steps")
+        more = {} if arguments.format == "markdown" else how  # Markdown is for reading
+        output.write_rows([{**row, **more} for row in rows], arguments.format, "steps")
         return 0
     print(printable(f"{Path(arguments.path).name}: {_summary(rows)}: {found[0].sentence()}", None))
     for other in _others(trace, [*found, *steps.beside_marked(trace, request)]):
         print(printable(f"  or: {other}"))
     output.write_rows(rows, "table", "steps")
     if any(row["start_ms"] < 0 for row in rows):
-        print("start: from the device's first work on, as --window counts; before it the host had begun the step")
+        print("start: measured from the device's first work, as for --window; negative if the host began the step before it")
     return 0
 
 
 def _none(trace: Trace, arguments: argparse.Namespace) -> str:
     where = "the window" if arguments.window else "the capture"
     if arguments.steps == "whole":
-        return f"no steps: {where} is taken as a whole, as asked for"
+        return f"no steps: {where} is taken as a whole, as requested"
     if not len(trace.kernels) and not len(trace.graphs):
         return f"no steps: {where} holds no kernels"
     return f"no steps: {where} marks none and nothing in it repeats; it is taken as a whole (see --steps)"
@@ -68,7 +68,7 @@ def _summary(rows: list[dict[str, Any]]) -> str:
 
 
 def _others(trace: Trace, found: list[DetectedSteps]) -> list[str]:
-    """Return in words what else the steps could be: what differs in how they were found or how many there are."""
+    """Describe what else the steps could be: candidates that differ in how they were found or in number."""
     seen = {(found[0].method, len(found[0].table))}
     others = []
     for one in found[1:]:

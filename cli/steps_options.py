@@ -1,4 +1,4 @@
-"""Options that choose the steps of a capture and the device whose work is looked at."""
+"""Options that choose the steps, the window and the device of a capture."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ AUTO = "auto"
 
 
 def configure(
-    parser: argparse.ArgumentParser, default: str = AUTO, explained: str = "", device: str = "that which computes longest"
+    parser: argparse.ArgumentParser, default: str = AUTO, explained: str = "", device: str = "the one that computes longest"
 ) -> None:
-    """Add the options. default: what --steps is where it is not given, and explained in words. device: where none is named."""
+    """Add the options. default: of --steps, with an explanation. device: the default of --device in words."""
     parser.add_argument(
         "--steps",
         metavar="HOW",
         default=default,
-        help="steps of a capture: auto (the profiler's, else what repeats), range:NAME (* is any text), kernel:REGEX, period,"
-        " whole; 3:7 is steps 3 to 7 of auto's"
+        help="how to find the steps of a capture: auto (the profiler's marks, else what repeats), range:NAME (* is any text),"
+        " kernel:REGEX, period or whole; 3:7 takes steps 3 to 7 of auto's"
         f" (default: {default}{explained}; see `kernelscope steps`)",
     )
     parser.add_argument(
-        "--window", metavar="START:END", help="of a capture, only what starts between: ms after the device's first work"
+        "--window",
+        metavar="START:END",
+        help="use only what starts in this window of a capture: milliseconds after the device's first work",
     )
-    parser.add_argument("--device", metavar="NAME", help=f"of a capture with several, such as cuda:1 (default: {device})")
+    parser.add_argument("--device", metavar="NAME", help=f"device of a capture with several, such as cuda:1 (default: {device})")
 
 
 def request(arguments: argparse.Namespace) -> Request:
-    """Return what was asked for; raise UsageError where it cannot be read."""
+    """Return the request of the command line; raise UsageError if it is malformed."""
     try:
         return parse(arguments.steps, arguments.device, arguments.window)
     except EvidenceError as error:

@@ -1,6 +1,6 @@
 """Run the cells of an experiment: every combination of frameworks, networks, batches and so on that a TOML file lists.
 
-A sweep that was ended, however that happened, goes on where it was when the same command is given again.
+The same command continues a sweep that was interrupted for any reason.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ def _budget(text: str) -> float:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add = parser.add_argument
-    add("file", metavar="FILE.toml", help="what to run; also the name of a shipped experiment, such as thesis-small")
-    add("-o", "--output", metavar="DIR", help="folder for the results, new or of the same sweep (not needed with --dry-run)")
-    add("--dry-run", action="store_true", help="list the cells with the time that each will take, and run nothing")
+    add("file", metavar="FILE.toml", help="the experiment: a file, or the name of an included one, such as thesis-small")
+    add("-o", "--output", metavar="DIR", help="folder for the results, new or of the same sweep (optional with --dry-run)")
+    add("--dry-run", action="store_true", help="list the cells with the time that each is expected to take, and run nothing")
     add("--only", action="append", default=[], metavar="AXIS=VALUE,...", help="run only cells with these values (repeatable)")
-    add("--budget", type=_budget, metavar="TIME", help="begin nothing that is not expected to be over by then: 90s, 30m, 2h")
-    add("--retry-failed", action="store_true", help="run cells again whose result is a failure of any kind")
-    add("--format", choices=FORMATS, default="table", help="of the cells on stdout (default: table)")
+    add("--budget", type=_budget, metavar="TIME", help="start no cell that is expected to end after this time: 90s, 30m, 2h")
+    add("--retry-failed", action="store_true", help="run cells again whose result is any kind of failure")
+    add("--format", choices=FORMATS, default="table", help="format of the cells on stdout (default: table)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run what is not finished yet, then print the cells with their results; failed cells are results too."""
+    """Run the unfinished cells, then print all cells with their results; a failure is a result too."""
     experiment = experiments.load(arguments.file)
     cells = _only(experiment, arguments.only)
     if arguments.dry_run:
@@ -69,15 +69,15 @@ def run(arguments: argparse.Namespace) -> int:
         pending = sweep.pending(cells, arguments.retry_failed)
         known = len([cell for cell in cells if cell.excluded is None]) - len(pending)
         if known:
-            print(f"kernelscope: {known} of {known + len(pending)} cells have their result already", file=sys.stderr)
-        with _shown() as told:
-            sweep.run(pending, told, arguments.budget)
+            print(f"kernelscope: {known} of {known + len(pending)} cells already have their result", file=sys.stderr)
+        with _shown() as show:
+            sweep.run(pending, show, arguments.budget)
         _summarise(sweep, cells, arguments.format)
     return 0
 
 
 def _measured(folder: Path) -> tuple[dict[str, Any], str | None]:
-    """Return what a cell's new run folder tells, or why it does not; what looks like a secret in it is overwritten first."""
+    """Return what a cell's new run folder holds, or why it holds nothing; overwrite what looks like a secret first."""
     sharing.overwrite_secrets(folder)
     try:
         return sweeps.measured(folder), None
@@ -90,11 +90,11 @@ def _publish(folder: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def _waiting() -> None:
-    print("kernelscope: another process works on this sweep: waiting for it", file=sys.stderr)
+    print("kernelscope: waiting for another process that works on this sweep", file=sys.stderr)
 
 
 def _only(experiment: Experiment, texts: Sequence[str]) -> list[Cell]:
-    """Return the cells with the values of --only: of each axis that is named, one of its values; raise UsageError for others."""
+    """Return the cells that have, for each axis in --only, one of its values; raise UsageError for unknown values."""
     wanted: dict[str, set[str]] = {}
     for part in (part.strip() for text in texts for part in text.split(",")):
         axis, equals, value = part.partition("=")
@@ -118,7 +118,7 @@ def _shown_value(value: Any) -> str:
 
 
 def _list(experiment: Experiment, cells: Sequence[Cell], arguments: argparse.Namespace) -> None:
-    """Print the cells with the time that each will take; those that DIR has a result of take none."""
+    """Print the cells with the time that each is expected to take; cells with a result in DIR take none."""
     folder = Path(arguments.output) if arguments.output else None
     results = {cell.key: finished(folder, cell) if folder else None for cell in experiment.cells}
     estimates, total, rows = Estimates(), 0.0, list[dict[str, Any]]()
@@ -138,7 +138,7 @@ def _list(experiment: Experiment, cells: Sequence[Cell], arguments: argparse.Nam
 
 
 def _summarise(sweep: RunningSweep, cells: Sequence[Cell], form: str) -> None:
-    """Print one row a cell, and how many cells came to what."""
+    """Print a row per cell, and how many cells have each status."""
     keys = {cell.key for cell in cells}
     table = sweeps.read(sweep.folder).cells
     table = table[table["cell"].isin(keys)]
@@ -151,8 +151,8 @@ def _summarise(sweep: RunningSweep, cells: Sequence[Cell], form: str) -> None:
         rows = [_readable(row, printable) for row in rows]
     write_rows(rows, form, sweep.experiment.title, "sweep")
     counts = table["status"].value_counts()
-    told = ", ".join(f"{counts[status]} {status}" for status in sweeps.STATUSES if status in counts.index)
-    print(f"{told}; kernelscope report {sweep.folder} draws them", file=sys.stderr)
+    totals = ", ".join(f"{counts[status]} {status}" for status in sweeps.STATUSES if status in counts.index)
+    print(f"{totals}; to draw them: kernelscope report {sweep.folder}", file=sys.stderr)
     beside = sweeps.disturbed({"foreign_cores": None if cores != cores else cores} for cores in table["foreign_cores"])
     if beside:
         print(f"kernelscope: warning: {beside}", file=sys.stderr)
@@ -168,7 +168,7 @@ def _readable(row: dict[str, Any], printable: Callable[[object], str]) -> dict[s
 
 @contextmanager
 def _shown() -> Iterator[Callable[[SweepProgress], None]]:
-    """Show how far the sweep is on stderr: a bar on a terminal, a line per cell elsewhere."""
+    """Show the progress of the sweep on stderr: a bar on a terminal, a line per cell elsewhere."""
     if not sys.stderr.isatty():
         yield _line
         return
@@ -177,13 +177,13 @@ def _shown() -> Iterator[Callable[[SweepProgress], None]]:
     with Bar(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("starting", total=None)
 
-        def told(progress: SweepProgress) -> None:
+        def show(progress: SweepProgress) -> None:
             if progress.result is not None:
                 bar.console.print(escape(_outcome(progress)), highlight=False)
             text = f"{_time(progress.left_s)} left · {escape(progress.text)}"
             bar.update(task, completed=progress.over, total=progress.wanted, description=text)
 
-        yield told
+        yield show
 
 
 def _line(progress: SweepProgress) -> None:
@@ -193,7 +193,7 @@ def _line(progress: SweepProgress) -> None:
 
 
 def _outcome(progress: SweepProgress) -> str:
-    """Return what came of a cell, in a line."""
+    """Return the result of a cell in one line."""
     result = progress.result
     assert result is not None
     if result.reason is not None:
@@ -202,5 +202,5 @@ def _outcome(progress: SweepProgress) -> str:
 
 
 def _time(seconds: float) -> str:
-    """Return a time in words that need not be exact."""
+    """Return an approximate time in words."""
     return f"about {seconds / 60:.0f} min" if seconds >= 90 else f"about {seconds:.0f} s"

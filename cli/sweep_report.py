@@ -1,4 +1,4 @@
-"""The report of sweeps: what `report` does with folders that `sweep` wrote."""
+"""Report sweeps: what `report` does with folders that `sweep` wrote."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kernelscope.reports.renderers import to_csv
 from kernelscope.reports.sweeps import cells, page
 from kernelscope.tracer.outside.errors import InputError, UsageError
 
-DEFAULT = Path("report") / "report.html"  # in the sweep's folder: what is there is ours, and made anew every time
+DEFAULT = Path("report") / "report.html"  # in the sweep's folder: only ours, and replaced every time
 
 
 def run(paths: list[Path], output: str | None, force: bool, form: str | None) -> None:
-    """Write the page of these sweeps with its figures and tables, unless only printing is asked for; print where asked for.
+    """Write the page of these sweeps with its figures and tables, unless only printing is requested; print if requested.
 
-    output: the page's file, the default for one sweep is DEFAULT within its folder. form: one of cli.output.FORMATS or None.
+    output: the page's path (default for one sweep: DEFAULT in its folder). form: one of cli.output.FORMATS or None.
     """
 
     found = [sweeps.read(path) for path in paths]
@@ -29,7 +29,7 @@ def run(paths: list[Path], output: str | None, force: bool, form: str | None) ->
 
 
 def _target(paths: list[Path], output: str | None, force: bool) -> Path:
-    """Return the page's file; raise UsageError or InputError when there is none, or when something would be lost."""
+    """Return the page's path; raise UsageError or InputError if there is none, or if something would be lost."""
     if output is None:
         if len(paths) > 1 or not paths[0].is_dir():
             what = "several sweeps" if len(paths) > 1 else f"{paths[0]}: an archive"
@@ -39,7 +39,9 @@ def _target(paths: list[Path], output: str | None, force: bool) -> Path:
     if not force:
         for folder in page.folders(target):
             if folder.exists():
-                raise InputError(f"{folder}: exists, and the report writes there; name a file in another folder or pass --force")
+                raise InputError(
+                    f"{folder}: exists, and the report would write into it; name a file in another folder or pass --force"
+                )
     return target
 
 
@@ -52,7 +54,7 @@ def _write(found: list[Sweep], target: Path) -> None:
 
 
 def _print(found: list[Sweep], form: str) -> None:
-    """Print one row a cell; for reading, the columns that have something to say."""
+    """Print a row per cell; for reading, only columns with values."""
     if form == "csv":
         sys.stdout.write(to_csv(cells.table(cells.rows(found))))
         return

@@ -1,4 +1,4 @@
-"""Programs that `confirm` tries, unchanged and changed in turns: scripts, each run a process, and workloads, window by window."""
+"""Programs for `confirm`, which run unchanged and changed in turns: scripts by the process, workloads by the window."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Runs = dict[str, list[Run]]
 
 
 class Program(ABC):
-    """What is tried. count: runs of each change. folder: where they go. path, record: its recording, and run.json of that."""
+    """A program to try. count: runs of each change. folder: for the trials. path, record: its recording and its run.json."""
 
     def __init__(self, count: int, folder: Path, record: dict[str, Any], path: Path):
         self.count = count
@@ -41,11 +41,11 @@ class Program(ABC):
         return Trial(name, [*self.noting(), *(change for one in made for change in one.changes)], variables)
 
     def noting(self) -> Sequence[str]:
-        """Return the changes that note what the program computes."""
+        """Return the changes that make the program note its results."""
         return ()
 
     def run(self, several: Sequence[Trial], folder: Path, count: int | None = None) -> Runs:
-        """Run trials in turns with the unchanged program, as often as asked for; raise ChildError where that one fails."""
+        """Run trials in turns with the unchanged program, `count` times; raise ChildError if the unchanged program fails."""
         with self.environment():
             found = self.runs([self.trial(UNCHANGED, ()), *several], folder, count or self.count)
         last = found[UNCHANGED][-1]
@@ -55,7 +55,7 @@ class Program(ABC):
 
     @contextlib.contextmanager
     def environment(self) -> Iterator[None]:
-        """Leave out variables for speed that were not set when it was recorded: they are not the program's."""
+        """Unset variables for speed that were not set when the program was recorded."""
         recorded = self.record.get("variables")
         more = {} if recorded is None else {
             name: os.environ.pop(name) for name in RECORDED_VARIABLES if name in os.environ and name not in recorded
@@ -84,7 +84,7 @@ class Program(ABC):
 
 
 class Script(Program):
-    """Somebody's own command. directory: where it runs."""
+    """A user's command. directory: where it runs."""
 
     def __init__(
         self, count: int, folder: Path, record: dict[str, Any], path: Path, command: list[str], directory: Path = Path()
@@ -94,11 +94,11 @@ class Script(Program):
         self.directory = directory
 
     def noting(self) -> Sequence[str]:
-        """Return the changes that note what the program computes."""
+        """Return the changes that make the program note its results."""
         return interventions.noting(str(self.record["framework"]))
 
     def runs(self, several: Sequence[Trial], folder: Path, count: int) -> Runs:
-        """Run trials in turns, a process each."""
+        """Run trials in turns, each in its own process."""
         options = ProfileOptions(mode=self.record["options"]["mode"])
         with contextlib.chdir(self.directory):
             folders = trials.rounds(self.command, [self._as_recorded(one) for one in several], count, folder, options, _said)
@@ -111,29 +111,29 @@ class Script(Program):
             return trials.whole(self.command, self._as_recorded(trial), folder, options)
 
     def _as_recorded(self, trial: Trial) -> Trial:
-        """Return the trial in the recording's own environment: what it set for speed is part of the program as it was."""
+        """Return the trial in the environment of the recording: variables for speed that it set are part of the program."""
         recorded = {name: value for name, value in self.record.get("variables", {}).items() if value != HIDDEN}
         return replace(trial, variables={**recorded, **trial.variables})
 
     def seconds(self) -> float:
-        """Return how long a run takes: one of the unchanged program, before the trials."""
+        """Return how long a run of the unchanged program takes; run it once before the trials."""
         return self.run([], self.folder / "first", 1)[UNCHANGED][0].seconds
 
 
 class Workload(Program):
-    """One of our own workloads, as `run` records it."""
+    """One of our own workloads, as recorded by `run`."""
 
     def runs(self, several: Sequence[Trial], folder: Path, count: int) -> Runs:
-        """Run trials window by window in turns, in so many restarts; what the workload computes is checked by itself."""
+        """Run trials in turns, window by window, in `count` restarts; the workload checks its own results."""
         folders = trials.session(self.record, self.path, several, count, folder, _said)
         return {name: restarts(path) for name, path in folders.items()}
 
     def recorded(self, trial: Trial, folder: Path) -> Path:
-        """Record the passes that were recorded of the workload."""
+        """Record the same passes as the workload's recording has."""
         return trials.whole_workload(self.record, self.path, trial, folder, _said)
 
     def seconds(self) -> float:
-        """Return how long a restart takes: as many steps as it has, and as much again to start."""
+        """Return how long a restart takes: 10 s, and twice the time of its steps."""
         options = self.record["options"]
         return 10.0 + 2 * (int(options["steps"]) + int(options["warmup"])) * _step_s(self.path)
 

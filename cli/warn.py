@@ -1,4 +1,4 @@
-"""Say on stderr what a capture's reader must know before its numbers are used."""
+"""Print on stderr what one must know before using a capture's numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernelscope.reports.text import WHOLE, printable
 
 
 def about(trace: Trace) -> None:
-    """Print the warnings of a capture, such as what looks like a secret in it and what of it may be work and is not read."""
+    """Print a capture's warnings, such as possible secrets in it and possible work that was not read."""
     about_info(trace.info)
     missing = (trace.info.get("unavailable") or {}).get("kernels")
     if missing and not len(trace.kernels) and not len(trace.graphs):
@@ -19,6 +19,6 @@ def about(trace: Trace) -> None:
 
 
 def about_info(info: Mapping[str, Any]) -> None:
-    """Print the warnings in a Trace's info, or in that of an imported capture's record."""
+    """Print the warnings in the info of a Trace, or of an imported capture's record."""
     for warning in info.get("warnings", []):
         print(f"kernelscope: warning: {printable(warning, WHOLE)}", file=sys.stderr)

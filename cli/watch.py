@@ -1,4 +1,4 @@
-"""Show how far a recording is: passes, steps, throughput and the time left. It looks at files only and disturbs nothing."""
+"""Show the progress of a recording: passes, steps, throughput and the time left. It only reads files, so it disturbs nothing."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from kernelscope.tracer.outside import energy, locks
 from kernelscope.tracer.outside.errors import ChildError
 
 _EVERY_S = 1.0
-_GIVEN_UP_S = 30.0  # nothing was written for so long, and no command here holds the folder: nothing more is waited for
+_GIVEN_UP_S = 30.0  # without new data for so long, and with no command here holding the folder, stop waiting
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add = parser.add_argument
     add("folder", metavar="DIR", help="the folder that `run`, `compare`, `profile` or `sweep` is writing to")
-    add("--once", action="store_true", help="show how far it is now, and end")
+    add("--once", action="store_true", help="show the progress once, and exit")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show the recording until it ends, nobody writes it any more, Ctrl-C is pressed or, with --once, once; 4 where it failed."""
+    """Show the recording until it ends, its writer is gone or Ctrl-C is pressed; with --once, once. Return 4 if it failed."""
     folder = Path(arguments.folder)
     seen = progress.read(folder, planned)
     if arguments.once or seen.ended:
@@ -49,13 +49,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def planned(options: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Return the passes of a run with these options and their repeats, in the order in which they run."""
+    """Return the passes of a run with these options, with their repeats, in the order in which they run."""
     found: list[tuple[str, int]] = order(int(options.get("repeats") or 1), tuple(options.get("passes") or PASSES))
     return [*found, *([(energy.NAME, 1)] if options.get("energy") else [])]
 
 
 def _until_the_end(folder: Path, seen: RecordingProgress) -> RecordingProgress:
-    """Show a recording until it ends or Ctrl-C is pressed: in place on a terminal, elsewhere a line when a pass changes."""
+    """Show a recording until it ends or Ctrl-C is pressed: in place on a terminal, elsewhere a line for each change of pass."""
     if not sys.stdout.isatty():
         return _lines(folder, seen)
 
@@ -71,7 +71,7 @@ def _until_the_end(folder: Path, seen: RecordingProgress) -> RecordingProgress:
 
 
 def _given_up(folder: Path, seen: RecordingProgress) -> bool:
-    """Return whether nobody writes a recording any more that has not ended, as far as can be seen from here."""
+    """Return whether a recording has not ended but nobody writes it any more, as far as can be seen from here."""
     return not seen.ended and time.time() - seen.written > _GIVEN_UP_S and not _held(folder, seen)
 
 
@@ -93,21 +93,21 @@ def _lines(folder: Path, seen: RecordingProgress) -> RecordingProgress:
 
 
 def _drawn(folder: Path, seen: RecordingProgress) -> Drawn:
-    """Return what is shown now."""
+    """Return the current state, ready to print."""
     return Drawn(seen, time.time(), _held(folder, seen))
 
 
 def _held(folder: Path, seen: RecordingProgress) -> bool:
     """Return whether somebody writes a recording, as far as can be seen from here.
 
-    A command holds the folder that it writes, of a side or a rank the one around it. A program whose `profile` was killed runs
-    on and writes, too. Of a sweep's cells each is held by itself.
+    A command locks the folder that it writes; for a side or a rank that is the folder around it. A program whose `profile` was
+    killed continues to run and to write. A sweep's cells are locked one by one.
     """
     return any(map(locks.is_locked, (folder, folder.absolute().parent))) or _runs(folder) or seen.cells is not None
 
 
 def _runs(folder: Path) -> bool:
-    """Return whether the program that `profile` recorded runs here."""
+    """Return whether the program that `profile` records is running here."""
     try:
         return psutil.pid_exists(int(read_object(folder / owner.FILE)["pid"]))
     except (EvidenceError, KeyError, TypeError, ValueError, OverflowError):

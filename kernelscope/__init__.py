@@ -5,15 +5,15 @@ recording = ks.open("out/lenet/pytorch")
 recording.breakdown("layer").table
 ks.explain("before", "after")["findings"]
 
-Functions take a path or what `open` returned for it. Nothing else is imported before they are called: every command and every
-profiled program begins with this module. So it is written for Python 3.6, as what runs inside of frameworks' interpreters.
+Functions take a path or what `open` returned for it. They import what they need when called, because every command and every
+profiled program begins with this module. For the same reason it is written for Python 3.6, as in the frameworks' interpreters.
 """
 
 from pathlib import Path
 from pkgutil import extend_path
 from typing import TYPE_CHECKING, Any
 
-__path__ = extend_path(__path__, __name__)  # where the interpreter starts in our folder, its own copy of our parts is elsewhere
+__path__ = extend_path(__path__, __name__)  # if the interpreter starts in our folder, its own copy of our parts is elsewhere
 
 try:
     from kernelscope.tracer.version import VERSION as __version__
@@ -32,9 +32,9 @@ __all__ = ["__version__", "advise", "breakdown", "compare", "energy", "explain",
 
 
 def open(path: "str | Path") -> "Recording":
-    """Return what is recorded at a path: a run, comparison, sweep, import or capture of any format, or one of these packed.
+    """Return the recording at a path: a run, comparison, sweep, import or capture of any format, or one of these packed.
 
-    Raises kernelscope.analysis.EvidenceError where there is nothing.
+    Raises kernelscope.analysis.EvidenceError if there is none.
     """
     from kernelscope.analysis.comparisons.recording import open_recording
 
@@ -42,7 +42,7 @@ def open(path: "str | Path") -> "Recording":
 
 
 def read(path: "str | Path", form: "str | None" = None) -> "Trace":
-    """Return the Trace at a path. form: a format's name (see `kernelscope import --list`); else recognised from the content."""
+    """Return the Trace at a path. form: a format's name (see `kernelscope import --list`); default: recognised by content."""
     from kernelscope.analysis.recordings import reading
 
     return reading.read(path, form)
@@ -57,23 +57,23 @@ def breakdown(source: "str | Path | Recording | Trace", by: str = "layer") -> "B
 
 
 def advise(source: "str | Path | Recording") -> "dict[str, Any]":
-    """Return what to do about one recording, what saves most of a step first (docs/advise.md describes it)."""
+    """Return advice on one recording, what saves most of a step first (docs/advise.md describes it)."""
     from kernelscope.analysis.advise import advise as on
 
     return on(_recording(source).path)
 
 
 def compare(*sources: "str | Path | Recording") -> "dict[str, Any]":
-    """Return runs of the same work side by side, as compare.json holds it; of a comparison's folder its runs."""
+    """Return runs of the same work side by side, as compare.json has it; for a comparison's folder, its runs."""
     from kernelscope.analysis.comparisons.comparison import compare as side_by_side
 
     return side_by_side([one.run for source in sources for one in _recording(source).runs])
 
 
 def explain(a: "str | Path | Recording", b: "str | Path | Recording", force: bool = False) -> "dict[str, Any]":
-    """Return why B takes another time than A: rows that add up to the difference, and causes (docs/explain-json.md describes it).
+    """Return why B takes more or less time than A: rows that add up to the difference, and causes (see docs/explain-json.md).
 
-    force: although the work differs.
+    force: explain even if the work differs.
     """
     from kernelscope.analysis.explain import pair
 
@@ -81,14 +81,14 @@ def explain(a: "str | Path | Recording", b: "str | Path | Recording", force: boo
 
 
 def gate(base: "str | Path | Recording", new: "str | Path | Recording", max_regression: float = 0.03) -> "Verdict":
-    """Return whether NEW is slower than BASE by more than a share of BASE's step, and whether the recordings can decide that."""
+    """Return whether NEW is slower than BASE by more than a share of BASE's step, and whether the recordings can decide it."""
     from kernelscope.analysis.comparisons.gate import judge
 
     return judge(explain(base, new), max_regression)
 
 
 def roofline(source: "str | Path | Recording", by: str = "kernel") -> "Roofline":
-    """Return attained rates of kernels, layers or kinds, against the run's measured ceilings where it has some."""
+    """Return attained rates of kernels, layers or kinds, against the run's measured ceilings if it has any."""
     from kernelscope.analysis.device import ceilings
     from kernelscope.analysis.device.roofline import roofline as rates
 

@@ -1,1 +1,1 @@
-"""NVIDIA's profilers: finding what is installed and what it can do."""
+"""NVIDIA's profilers: find what is installed and what it can do."""

@@ -1,4 +1,4 @@
-"""A run under nsys or nvprof: what to put before the program, and what is left when it has ended.
+"""A run under nsys or nvprof: the command prefix for the program, and what is left when it has ended.
 
     prefix = prepare(tool, folder, NsysOptions(folder / "nsys", traces=CPU_TRACES))
     process = subprocess.Popen([*prefix, *program], pass_fds=...)
@@ -7,15 +7,15 @@
     if capture.exported:
         verification = verify.verify(capture.exported, emitted)
 
-Files: folder/collector.json says which tool recorded, with its exact command. nsys keeps its temporary files in a folder of its
-own outside, because their names hold sockets, whose paths must be short; `finish` moves what is left there into the folder.
-Reports and exports of nsys hold the environment of every process that it could look into: see privacy.
+Files: folder/collector.json says which tool recorded, with its exact command. nsys has a folder of its own elsewhere for
+temporary files, because these include sockets, whose paths must be short; `finish` moves what is left there into the folder.
+nsys's reports and exports hold the environment of every process that it could read: see privacy.
 
-What the program sees: descriptors that the process was given (pass_fds) reach the program under nsys and under nvprof. But nsys
-keeps copies of them until the report is written, so the end of a pipe that the program writes into comes seconds after the
-program's own end: do not wait for it. The program is not the process that was started but a grandchild of it, with another
-process id, in a session of its own, which signals to the started process's group do not reach: `stop` ends it. stdout and
-stderr of the program are pipes to nsys, which passes them on.
+The program receives the descriptors that were passed on (pass_fds), both under nsys and under nvprof. But nsys keeps copies of
+them until the report is written, so a pipe that the program writes into ends seconds after the program: do not wait for that.
+The program is not the process that was started but its grandchild, with another process id, in a session of its own. Signals to
+the started process's group do not reach it: `stop` ends it. The program's stdout and stderr are pipes to nsys, which passes
+them on.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _LOG_KEPT = 1 << 20
 _POLL_S = 0.05
 _GRACE_S = 2.0
 _PREFIX = "kernelscope-nsys-"
-_OF_NSYS, _OF_PROGRAM = ("TMPDIR",), ("NSYS_AGENT_TMP_DIR",)  # variables that name the run's folder for temporary files
-_PROGRAM = "program"  # stands for the program while the command is built
+_OF_NSYS, _OF_PROGRAM = ("TMPDIR",), ("NSYS_AGENT_TMP_DIR",)  # variables that name the run's temporary folder
+_PROGRAM = "program"  # placeholder for the program while the command is built
 
 
 @dataclass(frozen=True)
 class _Note:
-    """What collector.json says of a run. output, log: names in the folder; range: of NVTX, when that begins the recording."""
+    """The content of collector.json. output, log: names in the folder. range: the NVTX range that starts the recording."""
 
     tool: str
     version: str
@@ -61,9 +61,9 @@ class _Note:
 
 @dataclass(frozen=True)
 class Capture:
-    """What a run left. report: nsys's report or nvprof's database; exported: the SQLite file to read; None where there is none.
+    """What a run left. report: nsys's report or nvprof's database. exported: the SQLite file to read. None if there is none.
 
-    version: of the tool that recorded. failures: one line each, with the remedy: what could not be had.
+    version: of the tool that recorded. failures: what is missing, one line each, with the remedy.
     """
 
     version: str
@@ -73,21 +73,20 @@ class Capture:
 
 
 def prepare(tool: Tool, folder: Path, options: NsysOptions | NvprofOptions) -> list[str]:
-    """Return what to put before a program's command line so that it runs under the tool, and note it in folder/collector.json.
+    """Return the prefix for a program's command line so that it runs under the tool; record it in folder/collector.json.
 
-    tool.name says which one it is; the options must be of the same, and their output inside the folder. Raises CaptureError for
-    what this release cannot do, and when a capture of that name is there already: nsys would keep it and leave the new one
-    elsewhere.
+    The options must be those of tool.name, and their output must be inside the folder. Raises CaptureError for what this
+    release cannot do, and if a capture of that name exists: nsys would keep it and put the new one elsewhere.
     """
     if any(path.is_file() for path in _left(options.output)):
-        raise CaptureError(f"{options.output}: a capture of this name is there already; remove it or choose another name")
+        raise CaptureError(f"{options.output}: a capture of this name exists; remove it or choose another name")
     if isinstance(options, NvprofOptions):
         prefix = nvprof_command(tool, options, [_PROGRAM])[:-1]
         command = [Path(word).name if word.startswith(str(folder.absolute())) else word for word in prefix]
         _write(folder, _Note(tool.name, tool.version, options.output.name, command, log=options.log.name))
         return prefix
     temporary = tempfile.mkdtemp(prefix=_PREFIX)
-    # the program keeps the folder for temporary files that it would have had
+    # the program keeps its own folder for temporary files
     environment = (("TMPDIR", tempfile.gettempdir()), *options.environment)
     options = replace(options, environment=environment, session=Path(temporary).name)
     try:
@@ -96,23 +95,23 @@ def prepare(tool: Tool, folder: Path, options: NsysOptions | NvprofOptions) -> l
         os.rmdir(temporary)
         raise
     trigger = options.capture.text if isinstance(options.capture, NvtxRange) else options.capture
-    # the folder may be moved and passed on: its own path is not written into it
+    # the folder may be moved and passed on, so its own path is not recorded
     command = [f"--output={options.output.name}" if word.startswith("--output=") else word for word in prefix]
     _write(folder, _Note(tool.name, tool.version, options.output.name, command, trigger, temporary=temporary))
     return ["/usr/bin/env", f"TMPDIR={temporary}", *prefix]
 
 
 def finish(tool: Tool, folder: Path, wait_s: float = 60.0) -> Capture:
-    """Return what a run prepared with this tool left in its folder, when the program has ended.
+    """Return what a run that was prepared with this tool left in its folder, after the program has ended.
 
-    Waits for an nsys that still writes its report, at most wait_s: when the process that was started is killed, nsys's agent goes
-    on and writes one. A left-over .qdstrm is imported and the report exported to SQLite beside it. Never raises for what the tool
-    did or did not do: the failures say it.
+    Waits at most wait_s for an nsys that still writes its report: if the started process is killed, nsys's agent goes on and
+    writes one. A left-over .qdstrm is imported, and the report is exported to SQLite beside it. Never raises for what the tool
+    did or did not do: the failures say so.
     """
     try:
         note = _read(folder)
     except (OSError, ValueError, TypeError) as error:
-        return Capture(tool.version, None, None, (f"{folder / NOTE}: what was recorded is not known ({error}); record again",))
+        return Capture(tool.version, None, None, (f"{folder / NOTE}: cannot be read ({error}); record again",))
     if tool.name == "nvprof":
         return _finish_nvprof(tool, folder, note)
     failures = []
@@ -126,18 +125,18 @@ def finish(tool: Tool, folder: Path, wait_s: float = 60.0) -> Capture:
 
 
 def processes(folder: Path) -> list[int]:
-    """Return the ids of the processes of a prepared run under nsys that are alive: nsys, its agent, the program and its children.
+    """Return the ids of a prepared nsys run's live processes: nsys, its agent, the program and its children.
 
-    They are known by the name of the run's folder for temporary files, which is in their environment and nobody else's.
+    They are recognised by the run's temporary folder, which is named only in their environment.
     """
     temporary = _temporary(folder)
     return list(_processes(temporary, _OF_NSYS + _OF_PROGRAM)) if temporary else []
 
 
 def stop(folder: Path, keep: bool = False) -> int:
-    """End every process of a prepared run under nsys, see `processes`, whatever they do; return how many there were.
+    """Kill every process of a prepared nsys run (see `processes`), and return how many there were.
 
-    keep: only the program is ended; nsys then writes what it has recorded, for `finish`.
+    keep: kill only the program; nsys then writes what it has recorded, for `finish`.
     """
     temporary = _temporary(folder)
     ended: set[int] = set()
@@ -156,7 +155,7 @@ def _temporary(folder: Path) -> str | None:
 
 
 def _left(output: Path) -> list[Path]:
-    """Return the places of what a capture can leave: a report of either name, a stream, nvprof's database, an export."""
+    """Return all paths that a capture can leave: a report of either name, a stream, nvprof's database, an export."""
     names = [output.name, *(output.name + suffix for suffix in (".nsys-rep", ".qdrep", export.STREAM_SUFFIX, ".sqlite"))]
     return [output.with_name(name) for name in names]
 
@@ -167,18 +166,18 @@ def _write(folder: Path, note: _Note) -> None:
 
 def _read(folder: Path) -> _Note:
     note = _Note(**json.loads((folder / NOTE).read_text(encoding="utf8")))
-    # the file may come from elsewhere: it can name no file outside of the folder, and no folder that is to be removed
+    # the file may come from elsewhere: it must not name files outside the folder, or another folder to remove
     if any(name is not None and Path(name).name != name for name in (note.output, note.log)):
-        raise ValueError("it names files outside of the folder")
+        raise ValueError("it names files outside the folder")
     if note.temporary is not None and os.path.split(note.temporary)[0] != tempfile.gettempdir():
         raise ValueError("it names temporary files elsewhere")
     if note.temporary is not None and not os.path.basename(note.temporary).startswith(_PREFIX):
-        raise ValueError("it names temporary files of others")
+        raise ValueError("it names a temporary folder that is not ours")
     return note
 
 
 def _processes(temporary: str, variables: tuple[str, ...], name: bytes = b"") -> Iterator[int]:
-    """Yield the processes in whose environment one of the variables is that folder; name: only of programs of this name."""
+    """Yield the processes whose environment sets one of the variables to that folder. name: only programs of this name."""
     marks = {os.fsencode(f"{variable}={temporary}") for variable in variables}
     for entry in os.listdir("/proc"):
         if not entry.isdecimal() or int(entry) == os.getpid():
@@ -187,7 +186,7 @@ def _processes(temporary: str, variables: tuple[str, ...], name: bytes = b"") ->
             environment = Path("/proc", entry, "environ").read_bytes()
             program = Path("/proc", entry, "cmdline").read_bytes().split(b"\0")[0]
         except OSError:
-            continue  # it ended meanwhile, or is somebody else's
+            continue  # it ended meanwhile, or belongs to another user
         if marks & set(environment.split(b"\0")) and (not name or os.path.basename(program) == name):
             yield int(entry)
 
@@ -199,10 +198,10 @@ def _kill(processes: Iterable[int]) -> None:
 
 
 def _wait(tool: Tool, temporary: str, wait_s: float) -> list[str]:
-    """Wait until nsys's own processes have ended, or end them when they take too long; return what failed, one line each.
+    """Wait until nsys's own processes have ended, or kill them after wait_s; return what failed, one line each.
 
-    When the process that was started is killed together with nsys's launcher, the agent does not learn that the program has
-    ended, and records on: it is told to stop, and writes its report.
+    If the started process is killed together with nsys's launcher, the agent does not notice that the program has ended, and
+    goes on recording: it is told to stop, and writes its report.
     """
     started = time.monotonic()
     failures: list[str] = []
@@ -210,7 +209,7 @@ def _wait(tool: Tool, temporary: str, wait_s: float) -> list[str]:
         passed = time.monotonic() - started
         if passed > wait_s:
             _kill(running)
-            return [f"nsys {tool.version} still ran {wait_s:.0f} s after the program and was ended; record fewer steps"]
+            return [f"nsys {tool.version} still ran {wait_s:.0f} s after the program and was killed; record fewer steps"]
         if not failures and passed > _GRACE_S and _abandoned(temporary, running):
             failures = [
                 f"nsys {tool.version} was killed, and its agent wrote what it had: the end of the recording may be missing"
@@ -227,7 +226,7 @@ def _abandoned(temporary: str, running: list[int]) -> bool:
 
 
 def _stop_session(tool: Tool, temporary: str, limit_s: float) -> None:
-    """Have the agent of a session write what it recorded; whether it did shows in what is left."""
+    """Make a session's agent write what it recorded; whether it did so shows in what it leaves."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         subprocess.run(
             [str(tool.path), "stop", f"--session={Path(temporary).name}"], env={**os.environ, "TMPDIR": temporary},
@@ -236,7 +235,7 @@ def _stop_session(tool: Tool, temporary: str, limit_s: float) -> None:
 
 
 def _collect(tool: Tool, folder: Path, output: str, temporary: Path) -> None:
-    """Move the report or stream that nsys left among its temporary files into the folder, and remove these."""
+    """Move the report or stream that nsys left in its temporary folder into the capture's folder, and remove the former."""
     for suffix in (report_suffix(tool), export.STREAM_SUFFIX):
         target = folder / f"{output}{suffix}"
         for path in sorted(temporary.glob(f"nsys-report-*{suffix}")):
@@ -246,7 +245,7 @@ def _collect(tool: Tool, folder: Path, output: str, temporary: Path) -> None:
 
 
 def _report(tool: Tool, folder: Path, note: _Note, failures: list[str]) -> Path | None:
-    """Return the report, made of the stream where there is only that."""
+    """Return the report, made from the stream if there is only that; None if there is neither, or if that failed."""
     for suffix in (".nsys-rep", ".qdrep"):
         if (report := folder / f"{note.output}{suffix}").is_file():
             return report
@@ -263,20 +262,20 @@ def _report(tool: Tool, folder: Path, note: _Note, failures: list[str]) -> Path 
     except export.ExportError as error:
         failures.append(f"{stream}: {error}; {_remedy(tool, stream, str(error))}")
     except OSError as error:
-        failures.append(f"{stream}: cannot be imported here ({error.strerror or error}); make room and import it")
+        failures.append(f"{stream}: cannot be imported here ({error.strerror or error}); free some space and import it")
     return None
 
 
 def _remedy(tool: Tool, stream: Path, error: str) -> str:
     if "incomplete" in error:
-        return "nsys was ended before it had written it, and nothing of it can be recovered; record again"
-    return f"run QdstrmImporter -i {stream.name} of a whole installation of nsys {tool.version} or later"
+        return "nsys ended before it had written all of it, and nothing can be recovered; record again"
+    return f"run QdstrmImporter -i {stream.name} from a complete installation of nsys {tool.version} or later"
 
 
 def _nothing(tool: Tool, note: _Note) -> str:
     if note.range:
-        return f"nsys {tool.version} recorded nothing: the range {note.range!r} never began; see that the program opens it"
-    return f"nsys {tool.version} left no report: it or its agent was ended, or could not start the program; see what it printed"
+        return f"nsys {tool.version} recorded nothing: the range {note.range!r} never began; check that the program opens it"
+    return f"nsys {tool.version} left no report: it or its agent was killed, or could not start the program; see its output"
 
 
 def _export(tool: Tool, folder: Path, output: str, report: Path, failures: list[str]) -> Path | None:
@@ -288,12 +287,12 @@ def _export(tool: Tool, folder: Path, output: str, report: Path, failures: list[
     except export.ExportError as error:
         failures.append(f"{report}: {error}; export it with a newer nsys: nsys export --type sqlite {report.name}")
     except OSError as error:
-        failures.append(f"{report}: no room for its export ({error.strerror or error}); make some and export it")
+        failures.append(f"{report}: no space for its export ({error.strerror or error}); free some and export it")
     return None
 
 
 def _finish_nvprof(tool: Tool, folder: Path, note: _Note) -> Capture:
-    """Return nvprof's database, which is report and export in one, and what its log says went wrong."""
+    """Return nvprof's database, which is both report and export, and the failures that its log reports."""
     database = folder / note.output
     try:
         with (folder / (note.log or "")).open("rb") as log:
@@ -302,5 +301,5 @@ def _finish_nvprof(tool: Tool, folder: Path, note: _Note) -> Capture:
         failures = []
     if database.is_file() and database.stat().st_size:
         return Capture(tool.version, database, database, tuple(failures))
-    failures = failures or [f"nvprof {tool.version} left no profile: it was ended, or could not start; see what it printed"]
+    failures = failures or [f"nvprof {tool.version} left no profile: it was killed, or could not start; see its output"]
     return Capture(tool.version, None, None, tuple(failures))

@@ -1,4 +1,4 @@
-"""Which nsys goes with which CUDA. An older nsys often works, but can lose kernels without a word: a warning, not a refusal."""
+"""Which nsys fits which CUDA. An older nsys often works, but may silently lose kernels: that is a warning, not a refusal."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ SHIPPED = {
 
 
 def warning(tool: Tool, cuda: str) -> str | None:
-    """Return one line if this nsys is older than what was made for this version of CUDA ("12.4"), else None.
+    """Return one line if this nsys is older than the one shipped with this version of CUDA ("12.4"), else None.
 
-    cuda: the newest that takes part, which is the driver's (what nvidia-smi prints) or the framework's. A version between two of
-    the table counts as the older one; what is no version has no warning.
+    cuda: the newest version involved: the driver's (shown by nvidia-smi) or the framework's. A version between two in the table
+    counts as the older one; text that is not a version gives no warning.
     """
     parts = cuda.split(".")[:2]
     if tool.name != "nsys" or not all(part.isdecimal() for part in parts):
@@ -39,6 +39,4 @@ def warning(tool: Tool, cuda: str) -> str | None:
     if wanted is None or tool.release >= wanted:
         return None
     release = ".".join(map(str, wanted))
-    return (
-        f"nsys {tool.version} is older than CUDA {cuda}, made with {release}: kernels may be missing; install {release} or later"
-    )
+    return f"nsys {tool.version} is older than CUDA {cuda}'s own {release}: kernels may be missing; install {release} or later"

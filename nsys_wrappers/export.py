@@ -13,7 +13,7 @@ from typing import Literal
 from kernelscope.nsys_wrappers.find import Tool, find, find_all, importer
 
 STREAM_SUFFIX = ".qdstrm"
-_PARQUET_SINCE = (2023, 4)  # seen in its help; 2022.4's has none
+_PARQUET_SINCE = (2023, 4)  # seen in its help, but not in 2022.4's
 _START_S, _S_PER_MB = 60.0, 2.0
 _KEPT = 1 << 16
 _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\x20-\x7e]+")
@@ -26,7 +26,7 @@ class ExportError(Exception):
 def suitable(needed: tuple[int, ...] = ()) -> Tool | None:
     """Return the nsys to export with: the chosen one if it is new enough for the report, else the newest; None without any.
 
-    needed: the version that recorded, as numbers, as far as it is known.
+    needed: the version that recorded, as numbers, as far as known.
     """
     chosen = find("nsys")
     if chosen is None or chosen.release[: len(needed)] >= needed:
@@ -37,11 +37,11 @@ def suitable(needed: tuple[int, ...] = ()) -> Tool | None:
 def export_report(
     tool: Tool, report: Path, folder: Path, form: Literal["sqlite", "parquetdir"] = "sqlite", stream: bool = False
 ) -> Path:
-    """Export a report into the folder and return what was made: export.sqlite, or the folder export.parquetdir, a file a table.
+    """Export a report into the folder and return export.sqlite or the folder export.parquetdir, with one file per table.
 
-    stream: the report is still a .qdstrm and is imported first. Nothing is written beside the report. Raises ExportError when the
-    release has no such form, or when nsys fails, takes too long or writes nothing. An nsys that fails can leave a file without
-    the device's work behind, so what it wrote counts only if it says that it succeeded.
+    stream: the report is still a .qdstrm and is imported first. Nothing is written beside the report. Raises ExportError if the
+    release does not support the form, or if nsys fails, takes too long or writes nothing. A failing nsys may leave a file
+    without the device's work, so its output counts only if it reports success.
     """
     if form == "parquetdir" and tool.release < _PARQUET_SINCE:
         raise ExportError(f"nsys {tool.version} cannot export Parquet; export SQLite, or use nsys 2023.4 or later")
@@ -56,9 +56,9 @@ def export_report(
 
 
 def import_stream(tool: Tool, stream: Path, folder: Path) -> Path:
-    """Make a report of a .qdstrm with the importer near the tool, in the folder, and return its path.
+    """Make a report from a .qdstrm in the folder, with the importer near the tool, and return its path.
 
-    Raises ExportError without an importer, when it fails, and for a stream that was not written to its end.
+    Raises ExportError without an importer, if it fails, and for an incomplete stream.
     """
     program = importer(tool)
     if program is None:
@@ -71,9 +71,9 @@ def import_stream(tool: Tool, stream: Path, folder: Path) -> Path:
 
 
 def run_logged(command: Sequence[str], folder: Path, source: Path) -> tuple[int, str]:
-    """Return a command's exit status and the end of what it prints; all of that is in output.txt in the folder.
+    """Return a command's exit status and the end of its output; output.txt in the folder has all of it.
 
-    It runs in the folder, with its own group of processes, for a time that the size allows.
+    The command runs in the folder, in its own process group, with a time limit that depends on the source's size.
     """
     limit = _START_S + _S_PER_MB * source.stat().st_size / 1e6
     log = folder / "output.txt"
@@ -100,7 +100,7 @@ def run_logged(command: Sequence[str], folder: Path, source: Path) -> tuple[int,
     except subprocess.TimeoutExpired as error:
         raise ExportError(f"{Path(command[0]).name} did not finish within {limit:.0f} s") from error
     except OSError as error:
-        raise ExportError(f"{command[0]} does not run: {error.strerror or error}") from error
+        raise ExportError(f"{command[0]} cannot be run: {error.strerror or error}") from error
 
 
 def telling_line(printed: str) -> str:

@@ -1,4 +1,4 @@
-"""Find Nsight Systems' `nsys`, Nsight Compute's `ncu` and CUDA's `nvprof` where people put them, and what each can do."""
+"""Find Nsight Systems' `nsys`, Nsight Compute's `ncu` and CUDA's `nvprof` in the usual places, and what each can do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernelscope.tracer.inside import temporary
 
 _TIMEOUT_S = 30.0
 
-# Newest first within a pattern; the commands' own folder (target-linux-x64, -sbsa-armv8, ...) differs by package and machine.
+# Newest first within a pattern; the commands' own folder (target-linux-x64, -sbsa-armv8, ...) depends on package and machine.
 _PATTERNS = {
     "nsys": (
         "/opt/nvidia/nsight-systems/*/bin/nsys",
@@ -44,7 +44,7 @@ _PATTERNS = {
     ),
     "nvprof": ("/usr/local/cuda*/bin/nvprof", "/opt/cuda/bin/nvprof", "/usr/lib/nvidia-cuda-toolkit/bin/nvprof"),
 }
-# Inside an environment of conda, or of pip, whose folder is what precedes these.
+# Inside a conda or pip environment, relative to its folder.
 _IN_ENVIRONMENT = {
     "nsys": ("bin/nsys", "nsight-systems-*/bin/nsys", "nsight-compute*/host/target-linux-*/nsys"),
     "ncu": ("bin/ncu", "nsight-compute*/ncu", "ncu"),
@@ -60,7 +60,7 @@ _IMPORTERS = tuple(
 )
 _OPTION = re.compile(r"^\s+(?:-\w, ?)?(--[a-z][a-z-]+)", re.MULTILINE)
 _VERSION = re.compile(r"(?:[Vv]ersion|Nsight Systems)\s+(\d+(?:\.\d+)*)")
-NAMES = ("nsys", "nvprof")  # those that record
+NAMES = ("nsys", "nvprof")  # the tools that record
 _NVTX_LIBRARIES = ("libnvtx3interop.so.1", "libnvtx3interop.so", "libnvToolsExt.so.1", "libnvToolsExt.so")
 
 
@@ -80,10 +80,10 @@ class Tool:
 
 
 def find(name: str) -> Tool | None:
-    """Return the `nsys`, `ncu` or `nvprof` to use, or None without any.
+    """Return the `nsys`, `ncu` or `nvprof` to use; None without any.
 
-    That is the one that $KERNELSCOPE_NSYS (_NCU, _NVPROF) names, else the newest that is `usable`, else the newest. nvprof goes
-    with its toolkit: the one in PATH or $CUDA_HOME comes before newer ones.
+    It is the one that $KERNELSCOPE_NSYS (_NCU, _NVPROF) names, else the newest that is `usable`, else the newest. nvprof must
+    match its toolkit, so the one in PATH or $CUDA_HOME comes before newer ones.
     """
     found = find_all(name)
     first = [tool for tool in found if tool.source == _variable(name) or (name == "nvprof" and tool.source != "installed")]
@@ -94,7 +94,7 @@ def find(name: str) -> Tool | None:
 
 
 def examine(name: str, path: str | Path) -> Tool | str:
-    """Return the tool at a path that somebody named, a program or an installation's folder, or one line: what is wrong."""
+    """Return the tool at a path that the user named, a program or an installation's folder; or one line on what is wrong."""
     named = os.path.abspath(os.path.expanduser(path))
     places = [named]
     if os.path.isdir(named):
@@ -102,16 +102,16 @@ def examine(name: str, path: str | Path) -> Tool | str:
     for place in places:
         if os.path.isfile(place) and os.access(place, os.X_OK):
             version, failure = _version(place)
-            return f"{place} is no {name}: {failure}" if version is None else Tool(name, Path(place), version, "named")
-    return f"{named}: no program {name} there; give the path of {name} itself"
+            return f"{place} is not {name}: {failure}" if version is None else Tool(name, Path(place), version, "named")
+    return f"{named}: there is no program {name}; give the path of {name} itself"
 
 
 @cache
 def usable(tool: Tool) -> str | None:
-    """Return None if captures of this nsys can be had as reports, else one line that says why not. Others need nothing more.
+    """Return None if this nsys can produce reports, else one line that says why not. Other tools need nothing more.
 
-    nsys writes a stream, and a program beside it, QdstrmImporter, makes the report. Packages put that elsewhere or leave out
-    libraries of it. Where none is found near, a capture of `true` tells whether nsys can do without.
+    nsys writes a stream, and a separate program, QdstrmImporter, makes the report. Packages may put that elsewhere or leave out
+    its libraries. If none is found nearby, a capture of `true` shows whether nsys works without it.
     """
     if tool.name != "nsys":
         return None
@@ -131,11 +131,11 @@ def usable(tool: Tool) -> str | None:
             return f"nsys {tool.version} ({tool.path}) does not record: {error}"
         if glob.glob(os.path.join(glob.escape(folder), "trial.*rep")):
             return None
-    return f"nsys {tool.version} ({tool.path}): no QdstrmImporter near it, which makes its reports; install the whole package"
+    return f"nsys {tool.version} ({tool.path}): its QdstrmImporter, which makes reports, is missing; install the whole package"
 
 
 def importer(tool: Tool) -> Path | None:
-    """Return the program that turns a .qdstrm into a report: it is in a folder beside nsys's, or elsewhere near it."""
+    """Return the program that turns a .qdstrm into a report, in a folder beside nsys's or near it; None without one."""
     real = Path(os.path.realpath(tool.path))
     for base in real.parents[1:5]:
         for pattern in _IMPORTERS:
@@ -147,7 +147,7 @@ def importer(tool: Tool) -> Path | None:
 
 @cache
 def offered(tool: Tool) -> frozenset[str]:
-    """Return the long options of `nsys profile` that the installation's own help names; empty where it gives none."""
+    """Return the long options of `nsys profile` in the installation's own help; empty if it prints none."""
     try:
         return frozenset(_OPTION.findall(_run(str(tool.path), "profile", "--help").stdout))
     except (OSError, subprocess.SubprocessError):
@@ -160,7 +160,7 @@ def find_all(name: str) -> list[Tool]:
 
 
 def failures(name: str) -> list[str]:
-    """Return one line for each installation that does not run, with its path and what it printed."""
+    """Return one line for each installation that does not run, with its path and its output."""
     return [found for found in _examined(name) if isinstance(found, str)]
 
 
@@ -175,11 +175,11 @@ def _examined(name: str) -> Iterator[Tool | str]:
             version, failure = _version(path)
             yield f"{path} does not run: {failure}" if version is None else Tool(name, Path(path), version, source)
         elif source in (_variable(name), "CUDA_HOME", "CUDA_PATH"):
-            yield f"{source} names {path}, where there is none"
+            yield f"{source} names {path}, which is not a program"
 
 
 def _version(path: str) -> tuple[str | None, str]:
-    """Return the version that a tool prints, or None and why there is none."""
+    """Return the version that a tool prints; or None and the reason."""
     try:
         done = _run(path, "--version")
     except (OSError, subprocess.SubprocessError) as error:
@@ -192,7 +192,7 @@ def _version(path: str) -> tuple[str | None, str]:
 
 
 def _run(*command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command that prints and ends; return what it printed."""
+    """Run a command that prints and ends; return the completed process."""
     return subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf8", errors="replace", timeout=_TIMEOUT_S, check=False
     )
@@ -224,7 +224,7 @@ def _places(name: str) -> Iterator[tuple[str, str]]:
 
 
 def _inside(folder: str | None, patterns: tuple[str, ...]) -> list[str]:
-    """Return what is at these patterns inside a folder."""
+    """Return the paths that match these patterns inside a folder."""
     if not folder:
         return []
     found = [glob.glob(os.path.join(glob.escape(folder), pattern), recursive=True) for pattern in patterns]
@@ -234,7 +234,7 @@ def _inside(folder: str | None, patterns: tuple[str, ...]) -> list[str]:
 def nvtx_library() -> str | None:
     """Return the C library through which ranges reach a profiler: a path, or a name that the loader knows; None without one.
 
-    In order: what $KERNELSCOPE_NVTX_LIBRARY names, the wheels `nvidia-nvtx` of this interpreter, the system's.
+    Tried in order: $KERNELSCOPE_NVTX_LIBRARY, this interpreter's wheels `nvidia-nvtx`, the system's library.
     """
     named = os.environ.get("KERNELSCOPE_NVTX_LIBRARY")
     paths = [named] if named else []

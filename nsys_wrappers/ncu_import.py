@@ -7,14 +7,14 @@ from pathlib import Path
 from kernelscope.nsys_wrappers.export import ExportError, run_logged, telling_line
 from kernelscope.nsys_wrappers.find import Tool
 
-# Exact numbers first; releases before 2020.2 know no such option
+# Exact numbers first; releases before 2020.2 lack this option
 _UNITS: tuple[list[str], ...] = (["--print-units", "base"], [])
 
 
 def export_csv(tool: Tool, report: Path, folder: Path) -> Path:
     """Print a report's launches with all their metrics as CSV into a file in the folder, and return its path.
 
-    Nothing is written beside the report. Raises ExportError when ncu fails, takes too long or prints no table.
+    Nothing is written beside the report. Raises ExportError if ncu fails, takes too long or prints no table.
     """
     failure = ""
     for units in _UNITS:

@@ -1,8 +1,8 @@
-"""What an export of nsys holds of the machine besides the recording, and how to take it out.
+"""What an nsys export holds about the machine besides the recording, and how to remove it.
 
-nsys writes down the environment of every process that it can look into while it records, not only the program's: with all tokens
-and passwords in them. Its options do not change that. In an export they are texts of variables separated by zero bytes; the
-report itself is compressed, and only removing it removes them.
+While it records, nsys writes down the environment of every process that it can read, not only the program's, with all tokens
+and passwords in it. No option changes that. In an export, environments are texts of variables separated by zero bytes. The
+report itself is compressed: only deleting it removes them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _NAMES = ("%ENV%", "%HOST%", "%USER%", "%PATH%")
 
 
 def without_environments(exported: Path) -> int:
-    """Blank the environments, host, user and folders in an SQLite export, in place; return how many texts were.
+    """Blank the environments, host, user and folders in an SQLite export, in place; return how many texts were blanked.
 
-    The file is then written anew: its pages keep remains of texts that stood there before, also of those that nsys itself moved.
-    Raises sqlite3.Error for a file that cannot be changed.
+    The file is then rewritten, because its pages keep remains of earlier texts, including ones that nsys itself moved. Raises
+    sqlite3.Error for a file that cannot be changed.
     """
     with closing(sqlite3.connect(exported)) as database:
         tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

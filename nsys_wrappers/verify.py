@@ -1,8 +1,8 @@
-"""Does an exported capture hold what was asked for? Plain SQL on what nsys or nvprof exported, compared with what was emitted.
+"""Does an exported capture hold what was requested? Plain SQL on nsys's or nvprof's export, compared with what was emitted.
 
-nsys's exports differ by release: the text of a range is in the row or in StringIds, the table of the export's own facts is
-EXPORT_META_DATA or META_DATA_EXPORT, tables without rows are absent, and DIAGNOSTIC_EVENT came after 2023.4. nvprof's databases
-have their own tables; both are told apart by their names.
+nsys's exports differ by release: a range's text is in the row or in StringIds; the table of the export's own facts is
+EXPORT_META_DATA or META_DATA_EXPORT; tables without rows are absent; DIAGNOSTIC_EVENT is newer than 2023.4. nvprof's databases
+have other tables. The table names tell the tools apart.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _VERSIONS = {
 }
 _WITHOUT_IS_ENABLED = (2024, 2)  # seen with 2022.4, 2023.4 and 2024.2, reported for 2023.2 (github.com/NVIDIA/NVTX/issues/126)
 _WARNING = 2  # ENUM_DIAGNOSTIC_SEVERITY_LEVEL
-_NAMED = 3  # so many lost names are given
+_NAMED = 3  # number of lost names that are listed
 
-# What nsys says of its own losses. Only these sentences are passed on: others can quote paths and variables.
+# nsys's reports of its own losses. Only these sentences are passed on: others may quote paths and variables.
 _LOSSES = re.compile(
     r"Not all [\w ]{1,40} events might have been collected|[\w ]{1,40} profiling might have not been started correctly"
     r"|[\w ,.-]{0,80}\b(?:lost|dropped|overflow(?:ed)?|insufficient privilege)\b[\w ,.-]{0,80}",
@@ -45,12 +45,12 @@ _DRIVER = re.compile(r"CUDA driver version \((\d+\.\d+)\) is not supported .* dr
 
 @dataclass(frozen=True)
 class Verification:
-    """What arrived of what was asked for.
+    """What arrived of what was requested.
 
-    emitted, recorded: NVTX ranges that the program opened, and those of the same names in the capture, a name counted no oftener
-    than it was emitted. lost: by name, how many are not there. kernels: GPU kernels in the capture; graphs: executions of CUDA
-    graphs recorded as one interval each. overhead_ns: time that nsys itself spent in the program's threads, as far as it says.
-    missing: one line each, with reason and remedy. warnings: what the tool says that may have cost events.
+    emitted, recorded: NVTX ranges that the program opened, and those of the same names in the capture, each name counted at
+    most as often as it was emitted. lost: number of missing ranges, by name. kernels: GPU kernels in the capture. graphs:
+    executions of CUDA graphs recorded as one interval each. overhead_ns: time that nsys itself spent in the program's threads;
+    None if unknown. missing: one line each, with reason and remedy. warnings: the tool's reports of possibly lost events.
     """
 
     emitted: int
@@ -63,7 +63,7 @@ class Verification:
     warnings: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as run.json keeps it: {"nvtx": {"emitted": n, "recorded": m}, "kernels": n, "lost": {...}, ...}."""
+        """Return it as run.json stores it: {"nvtx": {"emitted": n, "recorded": m}, "kernels": n, "lost": {...}, ...}."""
         return {
             "nvtx": {"emitted": self.emitted, "recorded": self.recorded},
             "kernels": self.kernels,
@@ -78,8 +78,8 @@ class Verification:
 def verify(exported: Path, emitted: Mapping[str, int], cuda: bool = False, version: str = "") -> Verification:
     """Compare the SQLite file that nsys exported (or nvprof wrote) with what the program emitted.
 
-    emitted: how often a range of each name was opened. cuda: kernels were to be recorded. version: of the tool that recorded,
-    where it is known better than by the file. Never raises for what the file lacks; a file that cannot be read is one missing
+    emitted: how often a range of each name was opened. cuda: whether kernels were to be recorded. version: of the tool that
+    recorded, if known better than from the file. Never raises for what the file lacks; an unreadable file gives one missing
     line.
     """
     total = sum(emitted.values())
@@ -100,7 +100,7 @@ def _open(exported: Path) -> sqlite3.Connection:
 
 
 class _Export:
-    """The tables of an export; what is absent counts as empty."""
+    """The tables of an export; a missing table counts as empty."""
 
     def __init__(self, database: sqlite3.Connection):
         self._database = database
@@ -119,7 +119,7 @@ class _Export:
         return {str(row[1]) for row in self.rows(f"PRAGMA table_info({table})")}
 
     def ranges(self) -> dict[str, int]:
-        """Return how many ranges of each name are recorded."""
+        """Return how many ranges of each name were recorded."""
         if self.has("NVTX_EVENTS"):
             query = _NVTX[self._text()]
         elif self.has("CUPTI_ACTIVITY_KIND_MARKER") and self.has("StringTable"):
@@ -129,14 +129,14 @@ class _Export:
         return {str(name): int(count) for name, count in self.rows(query) if name is not None}
 
     def _text(self) -> str:
-        """Return where this release keeps the text of ranges."""
+        """Return where this release stores the text of ranges."""
         columns = self.columns("NVTX_EVENTS")
         if "textId" not in columns or not self.has("StringIds"):
             return "text"
         return "both" if "text" in columns else "textId"
 
     def version(self) -> str:
-        """Return the nsys that exported, which is the one that recorded unless somebody took another."""
+        """Return the version of the nsys that exported, usually the one that recorded."""
         for table, query in _VERSIONS.items():
             if self.has(table):
                 return "".join(str(value) for (value,) in self.rows(query))
@@ -150,7 +150,7 @@ class _Export:
         return [str(text) for (text,) in self.rows(query, _WARNING)]
 
     def overhead_ns(self) -> int | None:
-        """Return the time that nsys spent in the program's threads; None where it does not tell."""
+        """Return the time that nsys spent in the program's threads; None if unknown."""
         if not self.has("PROFILER_OVERHEAD"):
             return None
         total = next(self.rows('SELECT sum("end" - start) FROM PROFILER_OVERHEAD'))[0]
@@ -173,7 +173,8 @@ def _compare(export: _Export, emitted: Mapping[str, int], cuda: bool, version: s
     if (driver := _driver(diagnostics)) and kernels:
         warnings.append(driver)
     if graphs and kernels:
-        warnings.append(f"{graphs} executions of CUDA graphs are recorded as a whole; cuda_graph_trace=node has their kernels")
+        whole = f"{graphs} executions of CUDA graphs are recorded as a whole"
+        warnings.append(f"{whole}; for their kernels, record with cuda_graph_trace=node")
     return Verification(
         sum(emitted.values()),
         sum(recorded.values()),
@@ -192,14 +193,14 @@ def _lost_ranges(emitted: int, lost: Mapping[str, int], any_found: bool, version
     parts = re.match(r"(\d+)\.(\d+)", version)
     if count == emitted and parts and (int(parts[1]), int(parts[2])) <= _WITHOUT_IS_ENABLED:
         return (
-            f"none of {emitted} NVTX ranges was recorded ({names}): nsys {version} has no nvtxDomainIsEnabled, so that the "
-            "package nvtx from 0.2.12 on emits nothing under it; install nvtx 0.2.11 or a newer nsys, or emit through the C "
-            "library as kernelscope's own ranges do"
+            f"none of {emitted} NVTX ranges was recorded ({names}): nsys {version} has no nvtxDomainIsEnabled, so the package "
+            "nvtx emits nothing under it from 0.2.12 on; install nvtx 0.2.11 or a newer nsys, or emit through the C library as "
+            "kernelscope's own ranges do"
         )
     if count == emitted and not any_found:
         return (
             f"none of {emitted} NVTX ranges was recorded ({names}): NVTX was not traced, or the program's NVTX did not find the "
-            "tool; trace nvtx, and see that NVTX_INJECTION64_PATH reaches the program"
+            "tool; trace nvtx, and check that NVTX_INJECTION64_PATH reaches the program"
         )
     return (
         f"{count} of {emitted} NVTX ranges were lost ({names}): the recording did not cover them, or was ended before they were "
@@ -215,7 +216,7 @@ def _driver(diagnostics: list[str]) -> str | None:
 
 
 def _no_kernels(export: _Export, graphs: int, diagnostics: list[str]) -> str:
-    """Return why there is no kernel, as far as the capture shows it."""
+    """Return why there is no kernel, as far as the capture shows."""
     if graphs:
         return f"no kernel was recorded, but {graphs} executions of CUDA graphs as a whole; record with cuda_graph_trace=node"
     if driver := _driver(diagnostics):
@@ -223,10 +224,10 @@ def _no_kernels(export: _Export, graphs: int, diagnostics: list[str]) -> str:
     calls = export.count("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER")
     if calls:
         return (
-            f"no kernel was recorded, but {calls} CUDA calls: another profiler in the process holds CUPTI, or this nsys is older "
-            "than the CUDA in use; switch the framework's profiler off, or install a newer nsys"
+            f"no kernel was recorded, but {calls} CUDA calls: another profiler in the process uses CUPTI, or this nsys is "
+            "older than the CUDA in use; switch the framework's profiler off, or install a newer nsys"
         )
     return (
         "no kernel and no CUDA call was recorded: the driver's libcuda.so.1 is missing, the program used no GPU, or CUDA was not "
-        "traced; see what nvidia-smi says"
+        "traced; check with nvidia-smi"
     )

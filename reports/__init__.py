@@ -1,1 +1,1 @@
-"""Reports draw what analyses found: terminal, HTML, figures, tables. They take plain results and know nothing of captures."""
+"""Reports draw the results of analyses: terminal, HTML, figures, tables. They take plain results and know nothing of captures."""

@@ -1,4 +1,4 @@
-"""Advice on one recording for people: the answer, what to do, where the step's time goes, and what shows it."""
+"""Render the advice on one recording: the answer, what to do, where the step's time goes, and the evidence."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from kernelscope.analysis.advise.advice import EARLIER, GRAPHS, IN_LINES
 from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
 from kernelscope.reports import content, text, units
 
-MOST = 3  # pieces of advice that are told in full; of the others only what to do
+MOST = 3  # pieces of advice shown in full; the others show only what to do
 _COMPUTING = "computing"  # a part of a step
-_HIDDEN = 0.2  # of a step: where so much is in graphs whose kernels were not recorded, nobody can tell what to save
-_EARLIER = 0.05  # of a step: what was launched before it makes it longer than it is
-_START = 20  # times the kernels' time: a recording that lasts longer is mostly the program's start
+_HIDDEN = 0.2  # of a step: with so much in graphs whose kernels were not recorded, possible savings are unknown
+_EARLIER = 0.05  # of a step: earlier work lengthens the step noticeably
+_START = 20  # times the kernels' time: a longer recording is mostly the program's start-up
+_APART = 0.1  # of the mean step: a median that differs by more is told beside it
 _BAR = 36  # columns of the longest bar
 
-_WORD = re.compile(r"[a-z]+(?:[-'][a-z]+)*")  # of English
+_WORD = re.compile(r"[a-z]+(?:[-'][a-z]+)*")  # an English word
 
 _NOT_LETTERS = re.compile("[^a-z]+")
 
@@ -34,18 +35,18 @@ Result = Mapping[str, Any]
 
 
 def answer(result: Result) -> str:
-    """Return in one sentence how long a step takes, what it does most of that time, and what can be saved."""
+    """Return in one sentence how long a step takes, what fills it, and how much can be saved."""
     step_ns = int(result["step_ns"])
     if not step_ns:
-        return "All times in the recording are zero: it does not tell where time goes."
+        return "All times in the recording are zero, so it does not show where time goes."
     first = [
         f"{part['what']} {share(part['ns'], step_ns)}{_longest(result, part)}"
         for part in result["parts"][:3]
         if part["ns"] >= 0.01 * step_ns
     ]
     advice = result["advice"]
-    saved = f" What to do first can save {_saving(advice[0])}." if advice else _nothing(result)
-    if content.unreliable(result):  # which is said instead
+    saved = f" The first suggestion could save {_saving(advice[0])}." if advice else _nothing(result)
+    if content.unreliable(result):  # content.busy says so instead
         saved = ""
     if result.get("unrecorded"):
         return _unrecorded(result, first)
@@ -62,7 +63,7 @@ def answer(result: Result) -> str:
         whole = f"The program takes {duration(step_ns)} from its import of {result['framework']} on"
     else:
         totals = f"{'What ran spans' if result.get('timeline', True) else 'Kernels and copies add up to'} {duration(step_ns)}"
-        step = "A step" if result.get("certain", True) else "What repeats (a step, or a part of one, such as a layer)"
+        step = "A step" if result.get("certain", True) else "What repeats (a step or a part of one, such as a layer)"
         whole = f"{step} takes {duration(step_ns)}{_between(result)}" if result["per"] == "a step" else totals
     return (
         f"{whole}{_on(result)}: {', '.join(first)}.{_others(result)}{_earlier(result)}{_few(result)}{_long(result)}"
@@ -71,14 +72,17 @@ def answer(result: Result) -> str:
 
 
 def _between(result: Result) -> str:
-    """Return between what the steps' times are, where one time does not tell."""
+    """Return the range of the steps' times, if one time does not represent them."""
     shortest, longest = result.get("range_ns") or (0, 0)
     what = "in the median" if result.get("median") else "on average"
-    return f" {what} ({duration(shortest)} to {duration(longest)})" if longest else ""
+    middle = result.get("median_ns") or result["step_ns"]
+    apart = not result.get("median") and abs(middle - result["step_ns"]) > _APART * result["step_ns"]
+    median = f", median {duration(middle)}" if apart else ""
+    return f" {what} ({duration(shortest)} to {duration(longest)}{median})" if longest else ""
 
 
 def _unrecorded(result: Result, parts: Sequence[str]) -> str:
-    """Return how long a recording takes of which nothing tells what computes, and where the program was meanwhile."""
+    """Return how long a recording without known computation takes, and where the program was meanwhile."""
     whole = "A step takes" if result["per"] == "a step" else "The recording covers"
     whole = "The program takes" if result.get("program") else whole
     places = ", ".join(f"{one['name']} {share(one['ns'], result['step_ns'])}" for one in result.get("ranges", []))
@@ -90,7 +94,7 @@ def _unrecorded(result: Result, parts: Sequence[str]) -> str:
 
 
 def _few(result: Result) -> str:
-    """Return that a step's time is of a few steps, which may be slower than later ones."""
+    """Say that few steps were measured, which may be slower than later ones."""
     count = result.get("few_steps")
     if not count:
         return ""
@@ -98,19 +102,19 @@ def _few(result: Result) -> str:
 
 
 def _long(result: Result) -> str:
-    """Return that the program spends much time in few steps of which the step's time, a median, holds nothing."""
+    """Say that the program spends much time in a few long steps, which the median step does not include."""
     long = result.get("long_steps")
     if not long:
         return ""
     part, one = long["ns"] / long["of_ns"], long["count"] == 1
     return (
-        f" {long['count']} of {long['of']} steps took {duration(long['ns'])}{'' if one else ' together'}, {part:.0%} of all "
-        f"steps' time, which is not in this; `profile --mode whole` shows what {'it does' if one else 'they do'}."
+        f" {long['count']} of {long['of']} steps took {duration(long['ns'])}{'' if one else ' together'}, {part:.0%} of the "
+        f"time of all steps, which is not included here; `profile --mode whole` shows what {'it does' if one else 'they do'}."
     )
 
 
 def _others(result: Result) -> str:
-    """Return what the other devices do meanwhile; of more than one, between what shares they compute."""
+    """Return what the other devices do meanwhile; if several, the range of their computing shares."""
     others = result.get("other_devices") or []
     if len(others) == 1:
         (one,) = others
@@ -121,28 +125,28 @@ def _others(result: Result) -> str:
 
 
 def _earlier(result: Result) -> str:
-    """Return how long a step takes without what was launched before it, where that is a good part of it."""
+    """Return how long a step takes without work that was launched before it, if that is a large part."""
     earlier = sum(part["ns"] for part in result["parts"] if part["what"] == EARLIER)
     if earlier < _EARLIER * result["step_ns"]:
         return ""
-    return f" Without what the device still had to do from before, it takes {duration(result['step_ns'] - earlier)}."
+    return f" Without work left over from before the step, it takes {duration(result['step_ns'] - earlier)}."
 
 
 def _nothing(result: Result) -> str:
-    """Return that nothing is to be done, or that nobody can tell."""
+    """Say that there is nothing to save, or that possible savings are unknown."""
     if result.get("untraced"):
-        return " What could be saved is not known."
-    if untold := result.get("untold_ns"):
+        return " What could be saved is unknown."
+    if unknown := result.get("untold_ns"):
         known = "with_stack=True of torch.profiler, NVTX ranges, or `kernelscope profile` record it"
-        return f" What could be saved is not known: nothing tells what the host did for {duration(untold)} ({known})."
+        return f" What could be saved is unknown: the recording does not say what the host did for {duration(unknown)} ({known})."
     hidden = sum(part["ns"] for part in result["parts"] if part["what"] == GRAPHS)
     if hidden < _HIDDEN * result["step_ns"]:
-        return " Nothing stands out to be saved."
-    return f" What could be saved is not known: the kernels {GRAPHS} were not recorded ({RECORD_GRAPHS} records them)."
+        return " No saving stands out."
+    return f" What could be saved is unknown: the kernels {GRAPHS} were not recorded ({RECORD_GRAPHS} records them)."
 
 
 def _longest(result: Result, part: Mapping[str, Any]) -> str:
-    """Return what takes most of the computing, where anything takes a good part of the step."""
+    """Return what takes most of the computing, if anything takes a large part of the step."""
     longest = result.get("longest")
     if part["what"] != _COMPUTING or not longest or not result["step_ns"]:
         return ""
@@ -150,12 +154,12 @@ def _longest(result: Result, part: Mapping[str, Any]) -> str:
 
 
 def _starting(result: Result) -> bool:
-    """Return whether the device idles nearly all of what was recorded, as while a program starts."""
+    """Return whether the device is idle for nearly all of the recording, as during start-up."""
     return (result.get("recorded_ns") or 0) > _START * max(int(result["step_ns"]), 1)
 
 
 def _on(result: Result) -> str:
-    """Return where it ran; empty for the host, and where devices are taken as one and have no name."""
+    """Return where it ran; empty for the host, and for several unnamed devices taken as one."""
     named = result["hardware"] or result["device"]
     if result["device"] == "cpu" or named == ALL:
         return ""
@@ -179,7 +183,7 @@ def markdown(result: Result) -> str:
 
 @dataclass(frozen=True)
 class Page:
-    """What a page shows of it. first: pieces of advice told at once; more: the others. alternative: the bar, in words."""
+    """Advice for a page. first: pieces shown at once; more: the others. alternative: the bar in words."""
 
     answer: str
     parts: list[dict[str, Any]]
@@ -190,7 +194,7 @@ class Page:
 
 
 def page(result: Result) -> Page:
-    """Return what a page shows."""
+    """Return the advice for a page."""
     parts = _stacked(_account(result)[0])
     pieces = [
         {
@@ -208,13 +212,13 @@ def page(result: Result) -> Page:
 
 
 def _account(result: Result) -> tuple[Sequence[Mapping[str, Any]], str]:
-    """Return the parts of a step, or of all that was recorded where nothing is one, and of what they are."""
+    """Return the parts of a step (without steps: of the whole recording), and what they are parts of."""
     whole = result.get("recorded_parts")
     return (whole, "recorded") if whole else (result["parts"], result["per"])
 
 
 def _stacked(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return parts (what, ns) as a page draws them above each other."""
+    """Return parts (what, ns) as a page stacks them."""
     whole = max(sum(part["ns"] for part in parts), 1)
     return [
         {
@@ -229,7 +233,7 @@ def _stacked(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def part_class(what: str) -> str:
-    """Return the class of style.css that draws a part of a step."""
+    """Return the class in style.css of a part of a step."""
     return f"part-{_NOT_LETTERS.sub('-', what.lower())}"
 
 
@@ -258,11 +262,11 @@ class AdviceText:
             yield titled
             yield Padding(Text(_printable(_sentence(one["remedy"]))), (0, 0, 0, 3))
             for detail in _details(one) if number <= MOST else []:
-                link = one["link"] if one["link"] and detail.endswith(one["link"]) else None  # can be clicked where it is wrapped
+                link = one["link"] if one["link"] and detail.endswith(one["link"]) else None  # stays clickable when it wraps
                 yield Padding(Text(_printable(detail), style=Style(dim=True, link=link)), (0, 0, 0, 3))
         if len(advice) > MOST:
             rest = f"{MOST + 1}" if len(advice) == MOST + 1 else f"{MOST + 1} to {len(advice)}"
-            yield Text(f"the evidence of {rest}: advise with --format markdown, or the report", style="dim")
+            yield Text(f"for the evidence of {rest}: advise with --format markdown, or the report", style="dim")
         if advice:
             yield Text()
 
@@ -285,7 +289,7 @@ def _title(one: Mapping[str, Any]) -> str:
 
 
 def _saving(one: Mapping[str, Any]) -> str:
-    """Return how much a piece of advice may save, and whether that is a bound."""
+    """Return how much a piece of advice saves, and whether that is an upper bound."""
     return f"{'up to' if one.get('at_most', True) else 'about'} {duration(one['saves_ns'])}"
 
 
@@ -295,13 +299,13 @@ def _details(one: Mapping[str, Any]) -> list[str]:
 
 
 def _sentence(remedy: str) -> str:
-    """Return a remedy as a sentence; names of programs (tf.function, jax_debug_nans) stay as they are written."""
+    """Return a remedy as a sentence; a leading name (tf.function, jax_debug_nans) keeps its case."""
     first = remedy.split(" ")[0].rstrip(",:;")
     return f"{remedy[:1].upper()}{remedy[1:]}." if " " in remedy and _WORD.fullmatch(first) else f"{remedy}."
 
 
 def share(ns: float, step_ns: float) -> str:
-    """Return a time's share of the step: 12%; <1% where there is some."""
+    """Return a time's share of the step: 12%; <1% if it is small but not zero."""
     part = ns / max(step_ns, 1)
     return "<1%" if 0 < part < 0.005 else f"{part:.0%}"
 

@@ -1,4 +1,4 @@
-"""What is told of a job: its answer, then tables, then what the numbers rest on, for a terminal and as Markdown."""
+"""Render the result on a job for a terminal and as Markdown: its answer, then tables, then notes on the numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the table of a breakdown holds when it is written as text: headings, lines with bars, and the last line with the whole."""
+"""The table of a breakdown as text: headings, lines with bars, and a last line with the total."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from kernelscope.reports.content import Row
 from kernelscope.reports.text import printable
 
 _SEPARATORS = re.compile(r"(?<=[/.])")
-_LONG_PATH = 12  # characters of a path that are said once above the table
+_LONG_PATH = 12  # characters: a longer common path is shown once above the table
 TALL = 20  # rows of a breakdown shown, those with most time
 _OUTLIER = 1.5  # times the median step, above which a step is marked
 _ALL = "100.0%"
 _RIGHT: dict[str, Any] = {"justify": "right", "no_wrap": True}
 _FULL, _EIGHTHS = "█", " ▏▎▍▌▋▊▉"
 
-# What a breakdown's row is called, by its keys; the rest of the keys goes beneath it
+# The keys that name a breakdown's row, and those shown beneath the name
 _KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "layer": (("layer", "phase"), ()),
     "kernel": (("kernel",), ("kind", "phase", "library", "problem", "transpose", "layout", "algorithm", "dtype")),
@@ -46,25 +46,25 @@ _KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def heading(result: Mapping[str, Any]) -> list[str]:
-    """Return the lines above the table: what it is of, and what is to be known beside it."""
+    """Return the lines above the table: what it covers, and remarks."""
     title = " · ".join(printable(part) for part in breakdown_words.breakdown_of(result))
     what = printable(f"{breakdown_words.whole(result)} {breakdown_words.by(result)}")
-    what += ", with what is inside: rows overlap" if result.get("inclusive") else ""
+    what += ", inclusive: rows overlap" if result.get("inclusive") else ""
     lines = [f"{title}: {what}" if title else what, printable(_beside(result)), breakdown_words.three_numbers(result)]
     lines += [printable(breakdown_words.added_up(result)), breakdown_words.rates(result["rows"])]
     if any(row.get("profiled_ns") is not None for row in result["rows"]):
-        lines.append("with calls, and calls: of the lines pass, whose steps are others")
+        lines.append("with calls, and calls: from the lines pass, which measured other steps")
     return [line for line in lines if line]
 
 
 def keys(result: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the keys that name a breakdown's rows, and those that say more of a row and stand beneath its name."""
+    """Return the keys that name a breakdown's rows, and those with details, shown beneath the name."""
     by = str(result["by"])
     return (tuple(result["group"]), ()) if len(result.get("group", ())) > 1 else _KEYS.get(by, ((by,), ()))
 
 
 def shared_path(result: Mapping[str, Any], most: int) -> str:
-    """Return the path with which the names of all layers shown begin, where it is long and they are no more than that."""
+    """Return the path that all shown layer names share; empty if it is short."""
     names = [str(row["layer"]) for row in result["rows"][:most] if row.get("layer") and not str(row["layer"]).startswith("(")]
     if len(names) < 2 or keys(result)[0][:1] != ("layer",):
         return ""
@@ -75,9 +75,9 @@ def shared_path(result: Mapping[str, Any], most: int) -> str:
 
 
 def drawn(result: Mapping[str, Any], most: int, width: int) -> Table:
-    """Return the table for short keys: key by key, then the numbers with a bar, which gets the room that the others leave.
+    """Return the table for short keys: the keys, then the numbers with a bar, which gets the room that is left.
 
-    Of more than `most` rows, the last ones become one; rows of the host stand below it.
+    Rows beyond `most` are merged into one; rows of the host follow it.
     """
     unit, decimals = unit_of(result)
     device, host = host_rows.apart(result["by"], result["rows"])
@@ -115,7 +115,7 @@ def drawn(result: Mapping[str, Any], most: int, width: int) -> Table:
 
 
 def of_steps(result: Mapping[str, Any], most: int, width: int) -> Table:
-    """Return the table of steps: each one's own time, what that is of the mean step, and which take much longer than most."""
+    """Return the table of steps: the time of each, its ratio to the mean step, and marks at unusually long ones."""
     unit, decimals = unit_of(result)
     rows, mean = result["rows"], max(int(result["step_ns"] or 0), 1)
     times = [int(row["duration_ns"]) for row in rows]
@@ -138,7 +138,7 @@ def of_steps(result: Mapping[str, Any], most: int, width: int) -> Table:
 
 
 def _table(columns: Sequence[tuple[str, str, dict[str, Any]]], lines: Sequence[tuple[str, ...]], width: int) -> Table:
-    """Return lines of one text for each column. columns: heading, footer, and what rich takes."""
+    """Return a table of these lines, with a text for each column. columns: heading, footer, and options of rich."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 0), show_edge=False, pad_edge=False, header_style="bold", show_footer=True)
     for head, footer, look in columns:
         table.add_column(head, footer, **look)
@@ -146,7 +146,7 @@ def _table(columns: Sequence[tuple[str, str, dict[str, Any]]], lines: Sequence[t
     widths = [look.get("width") or max(map(cell_len, (head, footer, *own)))
               for (head, footer, look), own in zip(columns, texts_of, strict=True)]  # fmt: skip
     if lines and sum(widths) + len(columns) - 1 <= width:
-        table.add_row(*(Text("\n".join(own)) for own in texts_of))  # nothing wraps: one row of many lines is drawn much faster
+        table.add_row(*(Text("\n".join(own)) for own in texts_of))  # nothing wraps: rich draws one row of many lines much faster
     else:
         for line in lines:
             table.add_row(*map(Text, line))
@@ -154,7 +154,7 @@ def _table(columns: Sequence[tuple[str, str, dict[str, Any]]], lines: Sequence[t
 
 
 def _room_for_bars(texts: Sequence[tuple[str, ...]], width: int) -> int:
-    """Return how wide bars may be so that rows of these texts and their shares fit beside them, 4 to 24."""
+    """Return the width of bars, 4 to 24, that leaves room for these texts and their shares."""
     taken = sum(max(5, *map(cell_len, column)) + 1 for column in zip(*texts, strict=True)) + len(_ALL) + 1 if texts else 0
     return max(min(width - taken, 24), 4)
 
@@ -166,12 +166,12 @@ def bar(share: float, width: int) -> str:
 
 
 def value(row: Row, key: str) -> str:
-    """Return a row's key as text, nothing where it is unknown."""
+    """Return a row's key as text, empty if unknown."""
     return printable(row[key], 200) if row.get(key) is not None else ""
 
 
 def named(row: Row, key: str) -> str:
-    """Return a row's key as text; of a kernel its short name, which tables of people can hold; of no statement its function."""
+    """Return a row's key as text: kernels by their short name, lines without a statement by their function."""
     text = row.get(key)
     if key == "text" and text is None:
         return value(row, "function")
@@ -183,8 +183,8 @@ def named(row: Row, key: str) -> str:
 
 
 def called(result: Mapping[str, Any], row: Row) -> str:
-    """Return how often a row was executed, per step where there are steps."""
-    each = breakdown_words.each(result, row.get("count") or None)  # of time in which nothing ran there is none
+    """Return how often a row was executed, per step if there are steps."""
+    each = breakdown_words.each(result, row.get("count") or None)  # rows in which nothing ran have none
     if each is None:
         return units.count(None)
     return units.count(round(each)) if abs(each - round(each)) < 0.005 else f"{each:,.2f}"
@@ -196,16 +196,16 @@ def sums(rows: Sequence[Row]) -> tuple[int, float]:
 
 
 def unit_of(result: Mapping[str, Any]) -> tuple[str, int]:
-    """Return the unit of a breakdown's times, and how many decimals they are shown with."""
+    """Return the unit of a breakdown's times and the number of decimals."""
     whole = breakdown_words.whole_ns(result)
-    # of what takes seconds rows are of very different length: ms tell more than a second with decimals
+    # when the total is in seconds, row lengths vary widely: ms read better than decimals of a second
     unit = units.common_unit([whole])
     unit = "ms" if unit == "s" or result.get("window", "steps") != "steps" else unit
     return unit, units.decimals_for([whole], unit)
 
 
 def _beside(result: Mapping[str, Any]) -> str:
-    """Return what stands beside a breakdown: batch, conditions, pass with its step against the clean one, coverage."""
+    """Return the facts beside a breakdown: batch, conditions, pass with the clean step, coverage."""
     parts = [text] if (text := content.batch(result)) else []
     parts += [content.conditions(result["conditions"])] if result.get("conditions") else []
     if result.get("pass"):

@@ -17,18 +17,18 @@ from kernelscope.reports.breakdown_grid import TALL
 from kernelscope.reports.content import Row
 from kernelscope.reports.text import printable
 
-_WIDE = 110  # columns of the terminal from which on statistics of single executions have room
-# Numbers that only host lines have: their own time, what they launched, the device's idle time meanwhile, line_profiler's time
+_WIDE = 110  # columns: a terminal of this width has room for statistics of single executions
+# Numbers of host lines only: own time, time of launched work, the device's idle time meanwhile, line_profiler's time
 _OF_LINES = {"host_ns": "host", "device_ns": "device", "idle_ns": "idle", "profiled_ns": "with calls"}
 
 
 def breakdown(result: Mapping[str, Any], rows: int = TALL) -> RenderableType:
-    """Return a breakdown (Breakdown.as_dict) as a table; of more than `rows` rows those with least time become one."""
+    """Return a breakdown (Breakdown.as_dict) as a table; beyond `rows` rows, those with the least time are merged into one."""
     return terminal.Sections(lambda width: _breakdown(result, rows, width))
 
 
 def capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """Return what an imported capture holds: import.json and the envelopes of its breakdowns."""
+    """Return a summary of an imported capture. record: its import.json; breakdowns: their envelopes."""
     return terminal.Sections(lambda width: _capture(record, breakdowns, width))
 
 
@@ -72,7 +72,7 @@ def _breakdown(result: Mapping[str, Any], most: int, width: int) -> Iterator[Ren
     yield from (Text(line, style="dim") for line in beside)
     first, beneath = breakdown_grid.keys(result)
     if path := breakdown_grid.shared_path(result, most):
-        yield Text(f"names of layers are below {printable(path)}", style="dim")
+        yield Text(f"layer names are relative to {printable(path)}", style="dim")
     if result["by"] == "step":
         yield breakdown_grid.of_steps(result, most, width)
     elif beneath:
@@ -82,7 +82,7 @@ def _breakdown(result: Mapping[str, Any], most: int, width: int) -> Iterator[Ren
 
 
 def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath: Sequence[str], width: int) -> Table:
-    """Return a table for long keys: the numbers, then all that is known of the row, which may take several lines."""
+    """Return a table for long keys: the numbers, then the row's name and details, which may take several lines."""
     unit, decimals = breakdown_grid.unit_of(result)
     device, host = host_rows.apart(result["by"], result["rows"])
     shown, rest = [*device[:most], *host], device[most:]
@@ -93,7 +93,7 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     for heading in more.values():
         table.add_column(heading, justify="right", no_wrap=True)
     overlaps = breakdown_words.overlaps(result)
-    if overlaps:  # time is a share of the wall time then, and not calls times average
+    if overlaps:  # then time is a share of the wall time, not calls times average
         table.add_column("durations", justify="right", no_wrap=True)
     table.add_column("calls", justify="right", no_wrap=True)
     single = breakdown_words.executions(shown)
@@ -111,8 +111,8 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     for place, (row, (named, details)) in enumerate(zip(shown, names, strict=True)):
         if rest and place == most:
             table.add_row(*_more(rest, unit, decimals, blank))
-        if alike[named, details] > 1 and (told := apart.get(str(row.get("kernel")))):
-            details = (*details, printable(told))
+        if alike[named, details] > 1 and (distinction := apart.get(str(row.get("kernel")))):
+            details = (*details, printable(distinction))
         name = Text(" ".join(named), style="bold")
         if details:
             name.append("\n" + " · ".join(details), style="not bold dim")
@@ -129,13 +129,13 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
 
 
 def _names(row: Row, first: Sequence[str], beneath: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what a row is called, and what more is known of it."""
+    """Return the name of a row, and its details."""
     named = tuple(filter(None, (breakdown_grid.named(row, key) for key in first)))
     said = {row.get(first[0]), *named, "(unattributed)", "none", None}
     return named, tuple(printable(row[key], 160) for key in beneath if row.get(key) not in said)
 
 
 def _more(rows: Sequence[Row], unit: str, decimals: int, blank: int) -> tuple[str | Text, ...]:
-    """Return the line of rows that are not shown. blank: columns between their share and their name."""
+    """Return the line for the rows that are not shown. blank: number of columns between share and name."""
     time_ns, share = breakdown_grid.sums(rows)
     return units.in_unit(time_ns, unit, decimals), units.percent(share), *[""] * blank, Text(f"({len(rows)} more)")

@@ -1,4 +1,4 @@
-"""Views of breakdowns, and of what a capture holds beside them."""
+"""Views of breakdowns and of a capture's other contents."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _CALL_TITLES = {
 
 
 def breakdown(part: Mapping[str, Any]) -> View:
-    """Return a breakdown with its total: name, times, then what more is known of a row, without columns that are empty.
+    """Return a breakdown with its total: name, times and details, without empty columns.
 
-    Of more than MOST rows those with least time become one. Calls and durations are a step's, as its times are; of steps each has
-    its own time.
+    Beyond MOST rows, those with the least time are merged into one. Calls and durations are per step, as times are; in a table of
+    steps each row has its own time.
     """
     part, by = _of_one_step(part), str(part["by"])
     device, host = summed_up(by, part["rows"])
@@ -76,11 +76,11 @@ def _caption(part: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class _Rows:
-    """How a breakdown's rows are shown. known: keys of which any row tells something, the first being what a row is called.
+    """How a breakdown's rows are shown. known: keys with a value in any row; the first names the row.
 
-    beneath: keys whose texts stand beneath that. A kernel's layer does, for a path is no column, and so does its problem. apart:
-    what tells kernels of one short name apart, which stands there, too. single: columns of single executions. timed: whether rows
-    have a part of the wall time; of totals only durations are known. longest: the time whose bar is as long as its cell.
+    beneath: keys shown beneath the name, such as a kernel's layer (a path is too long for a column) and its problem. apart: what
+    distinguishes kernels of the same short name, also shown there. single: columns of single executions. timed: whether rows have
+    a part of the wall time; totals only have durations. longest: the time of a full-length bar.
     """
 
     known: list[str]
@@ -93,7 +93,7 @@ class _Rows:
 
     @classmethod
     def of(cls, part: Mapping[str, Any], rows: Sequence[Row], longest: Number) -> _Rows:
-        """Return how these rows of a breakdown are shown."""
+        """Return how to show these rows of a breakdown."""
         by = part["by"]
         numbered = ("count", "duration_ns", "time_ns", "share", *breakdown_words.EXECUTIONS)
         every = [key for key in (rows[0] if rows else {}) if key not in numbered and (key, by) != ("method", "kernel")]
@@ -106,9 +106,9 @@ class _Rows:
         return cls(known, keys, beneath, apart, breakdown_words.executions(rows), timed, longest)
 
     def columns(self, part: Mapping[str, Any]) -> list[ViewColumn]:
-        """Return the columns: the name, numbers, what more is known."""
+        """Return the columns: the name, the numbers, the details."""
         of_kernels = part["by"] in _OF_KERNELS
-        # durations say what time and calls say, but where kernels overlap in a capture that is looked at as a whole
+        # durations repeat time and calls, unless kernels overlap in a capture shown as a whole
         overlaps = breakdown_words.overlaps(part)
         twice = of_kernels and bool(self.single) and self.timed and not overlaps
         durations = ViewColumn("durations", True, "duration", twice)
@@ -125,7 +125,7 @@ class _Rows:
         return [*name, *self._measured(row), *(_described(row[key], key) for key in self.keys[1:])]
 
     def merged(self, rows: Sequence[Row]) -> list[ViewCell]:
-        """Return the row that stands for several."""
+        """Return one row for several."""
         sums = {name: known_sum(row[name] for row in rows) for name in ("time_ns", "share", "duration_ns", "count")}
         return [ViewCell(f"({len(rows)} more)"), *self._measured(sums), *self._blank()]
 
@@ -155,19 +155,19 @@ def _column(key: str, asked: bool) -> ViewColumn:
 
 
 def _described(value: Any, key: str) -> ViewCell:
-    """Return what is known of a row by a key behind its name."""
+    """Return the cell of a key after the name."""
     if key.endswith("_ns"):
         return ViewCell(units.duration(value), value)
     return text_cell(value) if key == "method" else keyed(value, key)
 
 
 def calls(rows: Sequence[Mapping[str, Any]]) -> View:
-    """Return the calls of the device's interface (analysis.accounting.calls), without columns that are empty."""
+    """Return the calls of the device's API (analysis.accounting.calls), without empty columns."""
     known = [key for key in _CALL_TITLES if any(row[key] is not None for row in rows)]
     numeric = [ViewColumn(_CALL_TITLES[key], True, {"share": "share", "count": "count"}.get(key, "")) for key in known]
     longest = max((row["duration_ns"] for row in rows), default=1) or 1
     body = [[text_cell(row["call"]), *(_of_call(row, key, longest) for key in known)] for row in rows]
-    caption = "Calls of the device's interface: time of the host in each, threads added up"
+    caption = "API calls: time of the host in each, added up over threads"
     return View("calls", caption, [ViewColumn("call"), *numeric], body)
 
 
@@ -187,7 +187,7 @@ def capture_facts(facts: Sequence[tuple[str, str]]) -> View:
 
 
 def samples(rows: Sequence[Mapping[str, Any]]) -> View:
-    """Return samples by device and metric, summed up (see analysis.recordings.imported.summed_samples)."""
+    """Return samples summarised by device and metric (see analysis.recordings.imported.summed_samples)."""
     keys, numeric = ("device", "metric"), ("count", "mean", "min", "max")
     body = [[*(text_cell(row[key]) for key in keys), *(_sample(row[name]) for name in numeric)] for row in rows]
     columns = [*map(ViewColumn, keys), *(ViewColumn(name, True) for name in numeric)]

@@ -1,4 +1,4 @@
-"""What is said of a breakdown, whatever it is drawn with: what it is of, what its rows add up to, and what their columns say.
+"""Words and numbers of a breakdown for every renderer: what it covers, what its rows add up to, and what their columns show.
 
 A breakdown is plain data, as `Breakdown.as_dict` returns it.
 """
@@ -12,17 +12,17 @@ from kernelscope.analysis.kernels import short_names
 from kernelscope.analysis.recordings.run import WHOLE
 from kernelscope.reports import content, units
 
-_APART = 0.005  # of a step: so far the host's steps are from the device's before it is said
+_APART = 0.005  # of a step: a smaller difference between host and device steps is not mentioned
 RATE = "gflops_per_s"
 EXECUTIONS = {  # of kernels
     "mean_ns": "average", "median_ns": "median", "min_ns": "shortest", "max_ns": "longest", RATE: "GFLOP/s",
 }  # fmt: skip
 _LONGEST = 3  # kernels that are named
-_OVERLAP = 1.05  # times the time in which some kernel runs: their sum, where kernels overlap
+_OVERLAP = 1.05  # kernels overlap if their durations sum to more than this times the busy time
 
 
 def by(breakdown: Mapping[str, Any]) -> str:
-    """Return what makes a row of a breakdown, in words: by layer, by kernel in each layer, by kernel and problem."""
+    """Return what a row of a breakdown is, in words: by layer, by kernel in each layer, by kernel and problem."""
     if breakdown.get("group"):
         return f"by {' and '.join(breakdown['group'])}"
     if breakdown["by"] == "layer-kernel":
@@ -34,22 +34,22 @@ def by(breakdown: Mapping[str, Any]) -> str:
 
 
 def known(breakdown: Mapping[str, Any]) -> str:
-    """Return of how much of a breakdown's whole it is known in which row it belongs: layer known for 99.3%; "" for all of it.
+    """Return a breakdown's coverage, as in "layer known for 99.3%"; "" for kernels and kinds if nothing is unknown.
 
-    Tables of kernels and kinds have rows for time without any, so that what is said of them is how much is unknown.
+    Tables of kernels and kinds have rows for time without either, so they say instead how much is unknown.
     """
     key = {"layer-kernel": "layer", "idle": "cause"}.get(breakdown["by"], breakdown["by"])
     coverage = breakdown["coverage"]
     unknown = units.percent(1 - coverage)
     if key == "kernel" and breakdown["step_ns"] is not None:
-        return f"in {unknown} of it no kernel, operator or range was recorded" if coverage < 1 else ""
-    if key in ("kernel", "kind"):  # of totals, rows are kernels
+        return f"no kernel, operator or range was recorded for {unknown} of it" if coverage < 1 else ""
+    if key in ("kernel", "kind"):  # for totals, rows are kernels
         return f"{unknown} of it of unknown kind" if coverage < 1 else ""
     return f"{key} known for {units.percent(coverage)}"
 
 
 def breakdown_of(breakdown: Mapping[str, Any]) -> list[str]:
-    """Return what a breakdown is of, in parts: framework, network and mode of a run, or the tool that recorded a capture."""
+    """Return what a breakdown covers, in parts: framework, network and mode of a run, or the tool that recorded a capture."""
     source = breakdown.get("source") or {}
     tool = " ".join(str(source[key]) for key in ("tool", "version") if source.get(key))
     run = (breakdown.get("framework"), breakdown.get("network_name"), content.mode(breakdown.get("mode")))
@@ -68,25 +68,25 @@ def whole(breakdown: Mapping[str, Any]) -> str:
 
 
 def whole_ns(breakdown: Mapping[str, Any]) -> int:
-    """Return what a breakdown's rows add up to: the wall time or, of totals, the sum of durations."""
+    """Return what a breakdown's rows add up to: the wall time or, for totals, the sum of durations."""
     if breakdown.get("step_ns") is not None:
         return int(breakdown["step_ns"])
     return sum(int(row["duration_ns"]) for row in breakdown["rows"])
 
 
 def row_ns(row: Mapping[str, Any]) -> int:
-    """Return a row's part of the whole: its share of the wall time or, of totals, its durations."""
+    """Return a row's part of the whole: its share of the wall time or, for totals, its durations."""
     return int(row["duration_ns"] if row["time_ns"] is None else row["time_ns"])
 
 
 def kernels_apart(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return what tells kernels of one short name apart (see short_names.apart), by the whole names of these rows' kernels."""
+    """Return what distinguishes kernels of the same short name (see short_names.apart), by their full names."""
     return short_names.apart(str(row["kernel"]) for row in rows if row.get("kernel"))
 
 
 def added_up(breakdown: Mapping[str, Any]) -> str:
-    """Return which kernels take longest over all of their rows, where these do not tell; else nothing."""
-    if (known := breakdown.get("added_up")) is not None:  # of rows of which some are left out since
+    """Return which kernels take longest over all of their rows, if the rows do not show it; else ""."""
+    if (known := breakdown.get("added_up")) is not None:  # computed before rows were left out
         return str(known)
     rows = [row for row in breakdown["rows"] if breakdown["by"] == "kernel" and row.get("mean_ns") is not None]
     times: dict[str, list[int]] = {}
@@ -95,30 +95,30 @@ def added_up(breakdown: Mapping[str, Any]) -> str:
     longest = sorted(times, key=lambda name: -sum(times[name]))[:_LONGEST]
     if not longest or short_names.short(rows[0]["kernel"]) == longest[0] or len(times[longest[0]]) == 1:
         return ""
-    told = [f"{name} {units.duration(sum(times[name]))} in {units.counted(len(times[name]), 'row')}" for name in longest]
-    return f"most by name: {', '.join(told)}; --group kernel adds all up"
+    named = [f"{name} {units.duration(sum(times[name]))} in {units.counted(len(times[name]), 'row')}" for name in longest]
+    return f"most by name: {', '.join(named)}; --group kernel adds up the rows of each"
 
 
 def overlaps(breakdown: Mapping[str, Any]) -> bool:
-    """Return whether durations of a whole capture's kernels add up to more than the time that they have of the wall time."""
+    """Return whether the durations of a whole capture's kernels add up to more than their share of the wall time."""
     timed = [row for row in breakdown["rows"] if row.get("mean_ns") is not None]
     times, durations = (sum(row[name] or 0 for row in timed) for name in ("time_ns", "duration_ns"))
     return breakdown.get("window") == "capture" and durations > _OVERLAP * times
 
 
 def executions(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the columns of single executions of which any row tells something, and what they are called."""
+    """Return the columns of single executions that have a value in any row, with their titles."""
     return {key: title for key, title in EXECUTIONS.items() if any(row.get(key) is not None for row in rows)}
 
 
 def each(breakdown: Mapping[str, Any], number: int | None) -> int | float | None:
-    """Return what is one step's of a sum over all steps; the sum itself of steps, and where there are none."""
+    """Return one step's part of a sum over all steps; the sum itself in a table of steps, or without steps."""
     steps = 1 if breakdown["by"] == "step" else breakdown.get("steps") or 1
     return None if number is None else number // steps if number % steps == 0 else number / steps
 
 
 def execution(row: Mapping[str, Any], key: str) -> str:
-    """Return what a column of single executions says of a row."""
+    """Return the text of a column of single executions."""
     value = row.get(key)
     if key != RATE:
         return units.duration(value)
@@ -126,14 +126,14 @@ def execution(row: Mapping[str, Any], key: str) -> str:
 
 
 def rates(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return how the operations of convolutions are counted, where rows have their rate; else nothing."""
+    """Return how the operations of convolutions are counted, if rows have their rate; else ""."""
     if any(row.get(RATE) is not None and str(row.get("kind")).startswith("convolution") for row in rows):
-        return "GFLOP/s of convolutions is as if they were computed directly: by Winograd or FFT it can be more than a device has"
+        return "GFLOP/s of convolutions counts the direct method: with Winograd or FFT it can exceed the device's peak"
     return ""
 
 
 def three_numbers(breakdown: Mapping[str, Any]) -> str:
-    """Return three numbers that are often taken for one another, a step where there are steps; nothing where none is known."""
+    """Return three numbers that are often confused, per step if there are steps; "" if none is known."""
     steps = breakdown.get("steps") or 1
     totals = {name: ns / steps for name, ns in (breakdown.get("totals") or {}).items()}
     named = {"kernel_sum_ns": "sum of kernel times", "kernel_busy_ns": "some kernel running", "wall_ns": "wall"}
@@ -146,7 +146,7 @@ def three_numbers(breakdown: Mapping[str, Any]) -> str:
 
 
 def _marked(totals: Mapping[str, float], of_range: bool) -> str:
-    """Return how long steps last on the host, where the device, on which they are counted, takes another time for them."""
+    """Return how long the steps last on the host, if that differs from the device, which the breakdown counts."""
     wall, marked = totals.get("wall_ns"), totals.get("marked_ns")
     if not wall or marked is None or abs(wall - marked) < _APART * wall:
         return ""

@@ -1,4 +1,4 @@
-"""What is said of an imported capture, whatever it is drawn with: selections from import.json and its breakdowns."""
+"""Words and numbers of an imported capture for every renderer: selections from import.json and its breakdowns."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kernelscope.reports import breakdown_words, units
 Record = Mapping[str, Any]
 Envelopes = Sequence[Mapping[str, Any]]
 
-_TELLS = 0.01  # of the time: a breakdown that knows less tells nothing
-_DEVICES = 16  # that are named: a job of a machine has no more, and a damaged capture may
-_ALIKE = 0.98  # of the recording: an answer about as much of it is about all of it
-ROWS = 15  # of the table that is shown first
+_TELLS = 0.01  # of the time: a breakdown with less coverage is not shown
+_DEVICES = 16  # named at most: no machine has more, but a damaged capture may
+_ALIKE = 0.98  # of the recording: an answer about this much counts as about all of it
+ROWS = 15  # of the first table
 
-# Tables of the Trace as people call them
+# Names of the Trace's tables in text
 _TABLES = {
     "steps": "steps", "kernels": "kernels", "graphs": "graph executions", "copies": "copies and memory sets",
     "calls": "API calls", "syncs": "synchronisations", "ranges": "ranges", "operators": "operators", "memory": "memory events",
@@ -25,12 +25,12 @@ _TABLES = {
 
 
 def headline(record: Record, breakdowns: Envelopes) -> str:
-    """Return in one line what recorded the capture, on what, and how busy the device was."""
+    """Return in one line which tool recorded the capture on which device, and how busy the device was."""
     info = record["info"]
     source = info.get("source", {})
     tool = " ".join(str(source[key]) for key in ("tool", "version") if source.get(key)) or str(source.get("format"))
     names = sorted({str(device["name"]) for device in info.get("devices", []) if device.get("name")})
-    busy = _busy(breakdowns) if record["tables"].get("kernels") else _held(record)
+    busy = _busy(breakdowns) if record["tables"].get("kernels") else _contents(record)
     parts = [tool, f"on {', '.join(names)}" if names else "", busy]
     return ": ".join(filter(None, [" ".join(filter(None, parts[:2])), parts[2]]))
 
@@ -43,32 +43,32 @@ def _busy(breakdowns: Envelopes) -> str:
     return f"kernels ran in {units.percent(share)} of {units.duration(totals['wall_ns'])}"
 
 
-def _held(record: Record) -> str:
-    """Return what a capture without kernels holds."""
-    held = [f"{units.count(record['tables'][name])} {title}" for name, title in _TABLES.items() if name in record["tables"]]
-    return ", ".join(held[:3]) or "nothing was recorded"
+def _contents(record: Record) -> str:
+    """Return what a capture without kernels contains."""
+    tables = [f"{units.count(record['tables'][name])} {title}" for name, title in _TABLES.items() if name in record["tables"]]
+    return ", ".join(tables[:3]) or "nothing was recorded"
 
 
 def totals_of(breakdowns: Envelopes) -> Mapping[str, int]:
-    """Return the sums of the window (kernel_sum_ns, kernel_busy_ns, device_busy_ns, wall_ns), as far as they are known."""
+    """Return the known sums of the window (kernel_sum_ns, kernel_busy_ns, device_busy_ns, wall_ns)."""
     return next((part["totals"] for part in breakdowns if part.get("totals")), {})
 
 
 def scope(advised: Mapping[str, Any], breakdowns: Envelopes) -> str:
-    """Return of which part of the recording the answer on a page is, where its tables count more; empty where both are alike."""
+    """Say which part of the recording a page's answer covers, if its tables cover more; empty if they cover the same."""
     wall_ns = totals_of(breakdowns).get("wall_ns")
     tables = next((part for part in breakdowns if part["rows"]), None)
     if wall_ns is None or tables is None or tables.get("window") != "capture":
         return ""
-    below = f"The chart and the tables below count the whole recording, {units.duration(wall_ns)}"
+    below = f"The chart and the tables below cover the whole recording, {units.duration(wall_ns)}"
     if advised["per"] == "a step":
-        step = f"The answer above is of a step, {units.duration(advised['step_ns'])}."
+        step = f"The answer above is about a step, {units.duration(advised['step_ns'])}."
         return f"{step} {below}; `kernelscope breakdown --steps auto` shows the step's."
     if advised.get("recorded_ns") or advised["step_ns"] >= _ALIKE * wall_ns:
         return ""
     return (
-        f"The answer above is of the {units.duration(advised['step_ns'])} from the first thing on the device to the last. "
-        f"{below}: what the host did before and after, too."
+        f"The answer above is about the {units.duration(advised['step_ns'])} from the first to the last work on the device. "
+        f"{below}, including what the host did before and after."
     )
 
 
@@ -102,43 +102,43 @@ def _device(device: Mapping[str, Any], active: Mapping[str, Any] | None) -> str:
     if active is None:
         return named
     busy = active["kernel_busy_ns"]
-    ran = f"{units.counted(active['kernels'], 'kernel')}, {units.duration(active['kernel_sum_ns'])} in sum"
+    ran = f"{units.counted(active['kernels'], 'kernel')}, {units.duration(active['kernel_sum_ns'])} in total"
     return f"{named}: {ran}" + (f", busy {units.duration(busy)}" if busy is not None else "")
 
 
 def warnings(record: Record) -> list[str]:
-    """Return what must be known before any table is read."""
+    """Return the warnings to read before any table."""
     return [str(line) for line in record["info"].get("warnings", [])]
 
 
 def findings(record: Record) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return sections of (name, sentence): what is odd, what is missing, what to know."""
+    """Return sections of (name, sentence): oddities, missing data, notes."""
     info = record["info"]
     odd = [_odd(name, count) for name, count in sorted(record["diagnostics"].items()) if count]
     sections = [
-        ("What is odd in the capture", odd),
+        ("Oddities in the capture", odd),
         ("What the capture does not hold", [(str(name), str(reason)) for name, reason in info.get("unavailable", {}).items()]),
-        ("To know", [("", str(line)) for line in info.get("notes", [])]),
+        ("Notes", [("", str(line)) for line in info.get("notes", [])]),
     ]
     return [(title, lines) for title, lines in sections if lines]
 
 
 def _odd(name: str, count: int) -> tuple[str, str]:
-    """Return what is odd and how much of it; names that end in ns tell times."""
+    """Return an oddity and how much of it there is; the value is a time if the name ends in ns."""
     return (name.removesuffix(", ns"), units.duration(count)) if name.endswith(", ns") else (name, units.count(count))
 
 
 def first(breakdowns: Envelopes) -> Mapping[str, Any] | None:
-    """Return the breakdown that says most at a glance: kinds, or what the capture has instead; None without any of them."""
+    """Return the best overview: the breakdown by kind, else by range, else by line; None if there is none of them."""
     return next((part for by in ("kind", "range", "line") for part in breakdowns if part["by"] == by and part["rows"]), None)
 
 
-# Breakdowns in the order in which they say most about a capture
+# Breakdowns by how much they say about a capture, most first
 _ORDER = ("kernel", "kind", "range", "operator", "layer", "layer-kernel", "phase", "idle", "step", "line")
 
 
 def longest_first(breakdowns: Envelopes) -> Mapping[str, Any] | None:
-    """Return the first breakdown with the rows of most time in front, of which ROWS are shown, and the host's as one behind."""
+    """Return the overview with its longest rows first and the host's rows summed up last; ROWS of them are shown."""
     table = first(breakdowns)
     if table is None:
         return None
@@ -147,18 +147,18 @@ def longest_first(breakdowns: Envelopes) -> Mapping[str, Any] | None:
 
 
 def title(table: Mapping[str, Any]) -> str:
-    """Return the heading of such a breakdown."""
+    """Return the heading of a breakdown."""
     return f"{breakdown_words.whole(table).capitalize()} {breakdown_words.by(table)}"
 
 
 def shown(breakdowns: Envelopes) -> list[Mapping[str, Any]]:
-    """Return the breakdowns that the capture allows and that tell something, those that say most first."""
+    """Return the breakdowns that the capture allows and that have enough coverage, in _ORDER."""
     there = [part for part in breakdowns if part["rows"] and (part["coverage"] > _TELLS or part["by"] == "kernel")]
     return sorted(there, key=lambda part: _ORDER.index(part["by"]) if part["by"] in _ORDER else len(_ORDER))
 
 
 def not_shown(breakdowns: Envelopes) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return a section with the breakdowns that the capture does not allow, and why; nothing when it allows all."""
+    """Return a section with the breakdowns that the capture does not allow, and why; empty if it allows all."""
     reasons: dict[str, list[str]] = {}
     for part in breakdowns:
         if part.get("unavailable"):

@@ -1,4 +1,4 @@
-"""A breakdown's rows with chosen columns: for people as tables head them and with the whole, for programs as JSON has them."""
+"""A breakdown with chosen columns: for people with the tables' headings and a total, for programs with the names in JSON."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kernelscope.reports.breakdown_grid import heading, unit_of
 from kernelscope.reports.chosen_rows import HEADED, column_of
 from kernelscope.reports.table import Table, of_rows
 
-_TITLES = {column: title for title, column in HEADED.items() if title != "ms"}  # which is a unit
+_TITLES = {column: title for title, column in HEADED.items() if title != "ms"}  # a unit, not a title
 _OF_EXECUTIONS = (*breakdown_words.EXECUTIONS, "std_ns")
 _EACH = "µs"  # of single executions
 
 
 def with_columns(result: Mapping[str, Any], names: Sequence[str], reading: bool) -> Table:
-    """Return a breakdown's rows with these columns only; ["all"] is every one. Raises NotInTable.
+    """Return a breakdown with only these columns; ["all"] selects every column. Raises NotInTable.
 
-    reading: for people: times in one unit, which the heading names, under a title, and the whole in the last row.
+    reading: for people: with a title, all times in one unit, which the heading names, and the total in the last row.
     """
     rows = result["rows"]
     known = tuple(rows[0]) if rows else ()
@@ -40,17 +40,18 @@ def with_columns(result: Mapping[str, Any], names: Sequence[str], reading: bool)
 
 
 def _head(column: str, unit: str) -> str:
-    """Return what heads a column: its name in words, with the unit of times."""
+    """Return the heading of a column: its name in words, and the unit of times."""
     title = _TITLES.get(column) or column.removesuffix("_ns")
     return f"{title}, {_EACH if column in _OF_EXECUTIONS else unit}" if column.endswith("_ns") else title
 
 
 def _shown(result: Mapping[str, Any], value: Any, column: str, unit: tuple[str, int]) -> Any:
-    """Return a cell as it is read. unit: of times, and their decimals."""
+    """Return a cell for reading. unit: the unit of times, and their decimals."""
     if value is None or isinstance(value, str):
         return short(value) if value is not None and column == "kernel" else value
+    value = breakdown_words.each(result, value) if column in ("count", "duration_ns") else value
     if column.endswith("_ns"):
         return units.in_unit(value, _EACH, 1) if column in _OF_EXECUTIONS else units.in_unit(value, *unit)
     if column == "share":
         return units.percent(value)
-    return breakdown_words.each(result, value) if column == "count" else value
+    return value

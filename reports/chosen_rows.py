@@ -1,4 +1,4 @@
-"""Which rows of a breakdown are shown, and in which order; what is left out stays as one row, so that the rows still add up."""
+"""Choose and sort the rows of a breakdown; the others are merged into one row, so the rows still add up."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from kernelscope.reports import breakdown_words, units
 from kernelscope.reports.breakdown_words import EXECUTIONS, RATE, row_ns
 
 Row = Mapping[str, Any]
-_MOSTLY = 0.5  # of the time, that ranges must hold to tell more than kernels do
+_MOSTLY = 0.5  # of the time: ranges with less coverage say less than kernels
 _EXAMPLES = 5
-HEADED = {  # columns by what tables head them with, where that is not their name
+HEADED = {  # columns by their headings, where these differ from their names
     "calls": "count", "ms": "time_ns", "durations": "duration_ns", "deviation": "std_ns",
     **{title: key for key, title in EXECUTIONS.items()},
 }  # fmt: skip
 _EXTREMES = {"min_ns": min, "max_ns": max}
-_IN_ORDER = ("line", "step")  # columns whose numbers say what comes first
+_IN_ORDER = ("line", "step")  # columns whose numbers give an order, so the smallest comes first
 _SUMS = ("count", "duration_ns", "time_ns", "share")
 
 
 class NotInTable(ValueError):
-    """A column or rows that a table does not have; the text names what it has."""
+    """A table lacks the requested column or rows; the text names what it has."""
 
 
 def chosen(
@@ -35,12 +35,12 @@ def chosen(
     most: int | None = None,
     group: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return a breakdown's envelope with the rows that were asked for.
+    """Return a breakdown's envelope with the requested rows.
 
-    filters: COLUMN=PATTERN, where * is any text; a row must match all of them. sort: a column, also as tables head it; numbers
-    from the largest, text from a to z. most: how many rows, those with most time unless sort says otherwise. group: columns;
-    rows that agree in them are added up, largest first, but for what is outside of steps. Of steps, those that are left out are
-    one row with their mean. Raises NotInTable, for filters that no row matches as well.
+    filters: COLUMN=PATTERN, where * is any text; a row must match all of them. sort: a column or its heading; numbers from the
+    largest, text from a to z. most: number of rows, those with the most time unless sort is given. group: columns; rows that
+    agree in them are added up, largest first, except what is outside steps. In a table of steps, the others become one row with
+    their mean. Raises NotInTable, also if no row matches the filters.
     """
     rows, elsewhere = _of_range(result)
     wanted = [(column_of(rows, name, "filter by"), pattern) for name, _, pattern in (text.partition("=") for text in filters)]
@@ -58,7 +58,7 @@ def chosen(
     every = list(kept)
     if sort:
         kept.sort(key=_order(kept, sort))
-    elif most is not None and len(kept) > most:  # tables in the source's order keep it, and show what takes longest
+    elif most is not None and len(kept) > most:  # keep the order of tables in source order, but choose the longest rows
         largest = set(map(id, sorted(kept, key=lambda row: -row_ns(row))[:most]))
         kept = [row for row in kept if id(row) in largest]
     kept = kept[:most]
@@ -76,14 +76,14 @@ def chosen(
 
 
 def _order(rows: Sequence[Row], column: str) -> Callable[[Row], tuple[bool, Any]]:
-    """Return the key by which rows are sorted: numbers from the largest, but those in _IN_ORDER; rows without one come last."""
+    """Return the sort key of rows: numbers from the largest, except those in _IN_ORDER; rows without a value come last."""
     number = any(isinstance(row[column], int | float) for row in rows)
     sign = 1 if column in _IN_ORDER else -1
     return lambda row: (row[column] is None, sign * (row[column] or 0) if number else str(row[column]))
 
 
 def _of_range(result: Mapping[str, Any]) -> tuple[list[Row], list[Row]]:
-    """Return the rows of a range alone, and as one row those of device work that ran meanwhile and was launched elsewhere."""
+    """Return a range's own rows, and one row for device work that ran meanwhile but was launched elsewhere."""
     rows = list(result["rows"])
     others = [row for row in rows if result.get("inside") and row.get("phase") == OUTSIDE_OF_STEPS]
     if not others:
@@ -93,9 +93,9 @@ def _of_range(result: Mapping[str, Any]) -> tuple[list[Row], list[Row]]:
 
 
 def column_of(rows: Sequence[Row], name: str, purpose: str) -> str:
-    """Return the column of this name, or that tables head so: "calls" is count, "ms" is time_ns, "host" is host_ns.
+    """Return the column with this name or heading: "calls" is count, "ms" is time_ns, "host" is host_ns.
 
-    Raises NotInTable where there is none. purpose: what it is wanted for, in words.
+    Raises NotInTable if there is none. purpose: what the column is for, in words.
     """
     if not rows:
         return name
@@ -107,9 +107,9 @@ def column_of(rows: Sequence[Row], name: str, purpose: str) -> str:
 
 
 def _grouped(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
-    """Return one row for each combination of values in these columns, that with most time first.
+    """Return one row for each combination of values in these columns, longest first.
 
-    Counts and times are added up; of single executions the mean, the shortest and the longest are known, and the median is not.
+    Counts and times are added up; of single executions the mean, minimum and maximum are known, but not the median.
     """
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
@@ -119,7 +119,7 @@ def _grouped(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
 
 
 def _added(rows: Sequence[Row], keys: Mapping[str, Any]) -> Row:
-    """Return rows as one. keys: what they agree in."""
+    """Return several rows as one. keys: the values that they share."""
     columns = [*keys, *(name for name in rows[0] if name not in keys and name in (*_SUMS, *EXECUTIONS))]
     known = {name: [row[name] for row in rows if row.get(name) is not None] for name in columns}
     added: dict[str, Any] = {name: sum(known[name]) for name in _SUMS if known.get(name)}
@@ -144,17 +144,17 @@ def _matches(row: Row, name: str, pattern: str) -> bool:
 
 
 def _values(rows: Sequence[Row], wanted: Sequence[tuple[str, str]]) -> str:
-    """Return what the rows have in the column of the filter that leaves none, the likest to its pattern first."""
+    """Return values in the column of the filter that matches nothing, those most similar to its pattern first."""
     name, pattern = next(
         ((name, pattern) for name, pattern in wanted if not any(_matches(row, name, pattern) for row in rows)), wanted[-1]
     )
     values = list(dict.fromkeys(str(row[name]) for row in rows if row[name]))
     like = get_close_matches(pattern.strip("*"), values, _EXAMPLES, 0.3)
-    return f"values of {name} are such as {', '.join([*like, *(value for value in values if value not in like)][:_EXAMPLES])}"
+    return f"values of {name} include {', '.join([*like, *(value for value in values if value not in like)][:_EXAMPLES])}"
 
 
 def _others(rows: Sequence[Row], columns: Sequence[str], what: str) -> dict[str, Any]:
-    """Return rows added up. what: which these are, in words."""
+    """Return rows added up. what: which rows they are, in words."""
     whole: dict[str, Any] = dict.fromkeys(columns)
     whole[columns[0]] = f"({units.counted(len(rows), 'other')}{what})"
     for name in _SUMS:
@@ -164,16 +164,16 @@ def _others(rows: Sequence[Row], columns: Sequence[str], what: str) -> dict[str,
 
 
 def _mean(rows: Sequence[Row], columns: Sequence[str], what: str) -> dict[str, Any]:
-    """Return the mean of steps as one row. what: which these are, in words."""
-    whole = _others(rows, columns, f"{what}, their mean")
+    """Return the mean of steps as one row. what: which steps they are, in words."""
+    whole = _others(rows, columns, f"{what}, mean")
     means = {name: whole[name] / len(rows) for name in _SUMS if whole.get(name)}
     return whole | {name: mean if name == "share" else round(mean) for name, mean in means.items()}
 
 
 def finest(results: Mapping[str, Mapping[str, Any] | str]) -> str:
-    """Return which breakdown tells most of a recording: by layer where it knows any, else by range, else by kernel.
+    """Return the most informative breakdown: by layer if any is known, else by range, else by kernel.
 
-    results: envelopes of these three, or the reason why there is none.
+    results: envelopes of these breakdowns, or the reason why there is none.
     """
     for by in ("layer", "range"):
         result = results.get(by)
@@ -185,5 +185,5 @@ def finest(results: Mapping[str, Mapping[str, Any] | str]) -> str:
 
 
 def is_named(text: object) -> bool:
-    """Return whether a row is of something that has a name, which stands in no brackets."""
+    """Return whether a row has a real name, not one in parentheses."""
     return text is not None and not str(text).startswith("(")

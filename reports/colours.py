@@ -1,8 +1,8 @@
-"""Which colour means what, in every chart: the nature of a part of a step, and the kind of a kernel.
+"""Colours of all charts: of the parts of a step, and of the kinds of kernels.
 
-Computing is blue, and so is the forward convolution; what the host does while nothing computes is grey; copies are light blue,
-communication teal, waiting red, input magenta. Kinds of one family have one hue in several tones, mostly those of Okabe and Ito
-(Color Universal Design, 2008), which the colour-blind tell apart.
+Computing and the forward convolution are blue; the host is grey while nothing computes; copies are light blue, communication
+teal, waiting red, input magenta. Kinds of one family share a hue in several tones, mostly those of Okabe and Ito (Color
+Universal Design, 2008), which colour-blind readers can distinguish.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 from kernelscope.analysis.accounting import levels
 
-# None of them but computing and communication is the colour of a kind: timelines show both
+# Only computing and communication share the colour of a kind: timelines show both sets
 COMPUTING, COPY, COMMUNICATION, WAITING, INPUT, COMPILING = "#0072B2", "#74C6F2", "#2F8F8F", "#B2182B", "#C51B7D", "#A6D854"
-HOST = ("#8a8a8a", "#bdbdbd")  # what it is in mostly, and the rest
+HOST = ("#8a8a8a", "#bdbdbd")  # its main activity, and the rest
 
 # Colours of analysis.trace.KINDS
 KINDS: Mapping[str, str] = {
@@ -25,10 +25,10 @@ KINDS: Mapping[str, str] = {
     "optimizer": "#5B5BD6", "random": "#B3B3F0", "communication": "#2F8F8F", "unknown": "#7A7A7A",
 }  # fmt: skip
 
-# Colours of what owns an instant in which nothing computes; whatever else the host is in is grey
+# Colours of the causes of time without computing; all other host activities are grey
 _OWNERS: Mapping[str, str] = {levels.DATA: INPUT, levels.WAITING: WAITING, levels.QUEUED: HOST[1]}
 
 
 def of_owner(cause: str) -> str:
-    """Return the colour of what a part of a step is owned by (causes of analysis.accounting.partition)."""
+    """Return the colour of a cause (of analysis.accounting.partition)."""
     return _OWNERS.get(cause, COPY if cause.startswith(levels.DEVICE) else HOST[0])

@@ -74,7 +74,7 @@ def comparison_markdown(result: Result) -> str:
 def explanation_markdown(result: Mapping[str, Any], level: int = 3) -> str:
     """Return an explanation for a pull request: the answer, the parts and the causes, each adding up to the difference.
 
-    level: of its heading.
+    level: level of its heading.
     """
     shown = explanation.scale(result)
     total = f"**{shown.signed(explanation.total(result))}**"

@@ -28,11 +28,11 @@ FEW = 14  # lines of an explanation below a comparison's table
 _LEVELS = " ▁▂▃▄▅▆▇█"
 _TOTAL = "clean step"
 _LEAST_BAR, _MOST_BAR = 6, 40  # columns of the bars beside step times
-_SLOW = 2.0  # ratios from here on stand out
+_SLOW = 2.0  # ratios from here on are highlighted
 
 
 def comparison(result: Result) -> RenderableType:
-    """Return a comparison (the result of analysis.compare) as sections from the answer down to what it rests on."""
+    """Return a comparison (the result of analysis.compare) as sections, from the answer down to its foundations."""
     return terminal.Sections(lambda width: _comparison(result, width))
 
 
@@ -58,7 +58,7 @@ def _comparison(result: Result, width: int) -> Iterator[RenderableType]:
 
 
 def _answers(result: Result, width: int) -> Iterator[RenderableType]:
-    """Yield by how much each framework is slower and where, what to be careful about, and who is not there."""
+    """Yield how much slower each framework is and where, warnings, and frameworks that were left out."""
     verdicts = dict(content.verdicts(result))
     yield from _steps(result, verdicts, width)
     for name in () if result.get("explanations") else verdicts:
@@ -74,7 +74,7 @@ def _answers(result: Result, width: int) -> Iterator[RenderableType]:
 
 
 def _steps(result: Result, verdicts: Mapping[str, str], width: int) -> Iterator[RenderableType]:
-    """Yield how much slower than the fastest each framework is: beside its step with a bar, where there is room for that."""
+    """Yield how much slower than the fastest each framework is, with its step and a bar if there is room."""
     rows = content.by_speed(result)
     names = [_short(row["framework"]) for row in rows]
     times = [units.duration(row["step_median_ns"]) for row in rows]
@@ -94,7 +94,7 @@ def _steps(result: Result, verdicts: Mapping[str, str], width: int) -> Iterator[
 
 
 def _explanations(result: Result, width: int) -> Iterator[RenderableType]:
-    """Yield the first explanation, which is of the slowest framework, and the others in a line each."""
+    """Yield the first explanation, which is about the slowest framework, and the others in a line each."""
     found = result.get("explanations") or []
     if not found:
         return
@@ -105,11 +105,11 @@ def _explanations(result: Result, width: int) -> Iterator[RenderableType]:
 
 
 def _trust(result: Result, width: int) -> Iterator[RenderableType]:
-    """Yield what the numbers rest on: fairness, differing settings, passes and coverage, the command."""
+    """Yield the foundations of the numbers: fairness, differing settings, passes and coverage, the command."""
     yield terminal.heading("Fairness")
     yield Text(printable(content.fairness_line(result), SENTENCE), style="bold red" if content.failures(result) else "")
     yield from _settings(result, width)
-    yield terminal.heading("What measuring cost, and what is covered")
+    yield terminal.heading("Cost of measuring, and coverage")
     yield from _wide(result, "pass", passes(result), width)
     for row in result["passes"]:
         if row.get("reason"):
@@ -121,7 +121,7 @@ def _trust(result: Result, width: int) -> Iterator[RenderableType]:
 
 
 def _settings(result: Result, width: int) -> Iterator[RenderableType]:
-    """Yield the settings that differ side by side, and below them those that only one framework has."""
+    """Yield the settings that differ side by side, and below them those of a single framework."""
     names = result["frameworks"]
     shared, own = [], {name: [] for name in names}  # type: ignore[var-annotated]
     for row in content.differences(result):
@@ -136,7 +136,7 @@ def _settings(result: Result, width: int) -> Iterator[RenderableType]:
         yield from _wide(result, "", shared, width)
     for name, said in own.items():
         if said:
-            yield terminal.bullet(f"{name} alone has", ", ".join(map(printable, said)))
+            yield terminal.bullet(f"only {name} has", ", ".join(map(printable, said)))
 
 
 def _short(value: object) -> str:
@@ -150,7 +150,7 @@ def _unit(result: Result) -> tuple[str, int]:
 
 
 def _wide(result: Result, first: str, rows: Sequence[tuple[str, list[str]]], width: int) -> Iterator[RenderableType]:
-    """Yield tables with a column per framework, as many beside each other as fit."""
+    """Yield tables with a column per framework, as many side by side as fit."""
     names = result["frameworks"]
     longest = max((len(printable(title)) for title, _ in rows), default=0)
     label_width = min(longest, _label_room(width, len(names)))
@@ -172,7 +172,7 @@ def _label_room(width: int, columns: int) -> int:
 
 
 def passes(result: Result) -> list[tuple[str, list[str]]]:
-    """Return rows of what each pass cost and covered, one text a framework."""
+    """Return rows with the cost and coverage of each pass, one text per framework."""
     found = {(row["framework"], row["pass"]): row for row in result["passes"]}
     rows = []
     for name in dict.fromkeys(str(row["pass"]) for row in result["passes"]):
@@ -191,14 +191,14 @@ def _pass(row: Row) -> str:
 
 
 def _side_by_side(result: Result, table: str, unit: str, decimals: int, width: int) -> Iterator[RenderableType]:
-    """Yield a side-by-side table: per framework the time, the ratio to the fastest and a bar, as far as the width allows."""
+    """Yield a side-by-side table: per framework the time, the ratio to the fastest and, if there is room, a bar."""
     names = result["frameworks"]
     labels = [printable(_label(row, table, width), 60) for row in result[table]]
     longest = content.longest(result, table)
     numbers = [[units.in_unit(row["time_ns"].get(name), unit, decimals) for name in names] for row in result[table]]
     totals = [units.in_unit(content.total(result, table, name), unit, decimals) for name in names]
     size = max(len(text) for texts in (*numbers, totals) for text in texts)
-    least = max(size + 8, 12)  # the number, its ratio, a block, and what is between columns
+    least = max(size + 8, 12)  # the number, its ratio, a block, and the gap between columns
     label_width = min(max(len(label) for label in [*labels, _TOTAL]), max(width - least * min(len(names), 4), 12), 30)
     at_once = max((width - label_width) // least, 1)
     cell = min((width - label_width) // min(at_once, len(names)) - 1, 34)
@@ -223,7 +223,7 @@ def _label(row: Row, table: str, width: int) -> str:
 
 
 def _cell(row: Row, name: str, number: str, width: int, longest: int) -> Text:
-    """Return time, ratio and bar; where there is no room for a bar, a block whose height says the same."""
+    """Return time, ratio and bar; without room for a bar, a block of proportional height."""
     time, ratio = row["time_ns"].get(name), row["ratio"].get(name)
     cell = Text(number, style="" if time is not None else "dim")
     tight = width - len(number) < 11
@@ -238,7 +238,7 @@ def _cell(row: Row, name: str, number: str, width: int, longest: int) -> Text:
 
 
 def _kernels(result: Result) -> Iterator[RenderableType]:
-    """Yield each framework's top kernels, what they computed and how."""
+    """Yield each framework's top kernels, with what they computed and how."""
     for name in result["frameworks"]:
         yield terminal.heading(f"{_short(name)}: top kernels")
         rows = result["kernels"].get(name) or []
@@ -256,7 +256,7 @@ def _kernels(result: Result) -> Iterator[RenderableType]:
 
 
 def _kernel(row: Row) -> Text:
-    """Return a kernel as its name with kind and layer, and beneath it the problem, layouts and algorithm."""
+    """Return a kernel's name with kind and layer, and beneath it the problem, layouts and algorithm."""
     text = Text(printable(row["kernel"], 100), style="bold")
     where = " ".join(printable(row[key]) for key in ("layer", "phase") if row.get(key) is not None)
     text.append(f"  {printable(row.get('kind'))}" + (f" · {where}" if where else ""), style="not bold")
@@ -266,7 +266,7 @@ def _kernel(row: Row) -> Text:
 
 
 def _lines(result: Result, width: int) -> Iterator[RenderableType]:
-    """Yield each framework's statements with most time."""
+    """Yield each framework's statements with the most time."""
     for name in result["frameworks"]:
         yield terminal.heading(f"{_short(name)}: top host lines")
         part = result["lines"].get(name) or {"unavailable": "not recorded", "rows": []}

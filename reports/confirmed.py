@@ -1,4 +1,4 @@
-"""What trials of changes came to, for people: the answer, the lines to keep, a row for each finding and for each change."""
+"""Render the result of trials: the answer, the lines to keep, a row for each finding and for each change."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from kernelscope.reports.table import Table, of_rows
 from kernelscope.reports.trimmed import Trimmed
 
 Result = Mapping[str, Any]
-_PARTS = 3  # of the account that are told
-_COARSE, _BLIND = 0.05, 0.25  # of a step: effects that are as large should be seen, and where these are not nothing is said
-_APART = 0.25  # of the trials' step that recordings may have more or less
+_PARTS = 3  # of the account that are shown
+_COARSE, _BLIND = (
+    0.05,
+    0.25,
+)  # of a step: trials should show effects of the first size; without those of the second there is no verdict
+_APART = 0.25  # of the trials' step: recordings may differ from it by this much
 
 
 def answer(result: Result) -> str:
@@ -31,11 +34,11 @@ def answer(result: Result) -> str:
         said = f"{names} {make} it {_shorter(together, together['step_ns'])}"
         if together["p"] >= 1 - CONFIDENCE:
             low, high = (_ms(ns) for ns in together["interval_ns"])
-            said = f"{names} helped when tried, and in runs of their own no effect was seen (between {low} and {high} ms)"
+            said = f"{names} helped in the trials, but separate runs showed no effect (between {low} and {high} ms)"
         return f"{begin}; {said}.{content.busy(result, turns=True)}"
     helped = [row for row in rows if row["verdict"] in (CONFIRMED, PARTLY)]
     if helped:
-        nothing = "nothing that was tried is known to help and leaves results as they are"
+        nothing = "no tried change is known to help without changing results"
         other = [row for row in helped if _changes_results(row)]
         most = "".join(
             f"{row['name']} makes it {_shorter(row, result['step_ns'])}, with other results ({row['results']}); "
@@ -46,7 +49,7 @@ def answer(result: Result) -> str:
 
 
 def _changes_results(row: Mapping[str, Any]) -> bool:
-    """Return whether a change helps, and has other results by what it does: losses that only differ are no reason to make it."""
+    """Return whether a change helps and by its nature changes results; mere differences of losses do not count."""
     known = ("same", "differ", "not compared")
     return row["verdict"] in (CONFIRMED, PARTLY) and not row["bound"] and row["results"] not in known
 
@@ -58,28 +61,28 @@ def _shorter(saved: Mapping[str, Any], step_ns: int) -> str:
 
 
 def _without_effect(rows: Sequence[Mapping[str, Any]], step_ns: int) -> str:
-    """Return that nothing helps, and what effect would have been seen: half of the widest interval; or that none tells."""
-    several = f"none of the {len(rows)} changes that were tried helps"
-    tried = several if len(rows) > 1 else "the change that was tried does not help"
+    """Say that nothing helps and which effect would be visible (half of the widest interval), or that trials cannot tell."""
+    several = f"none of the {len(rows)} tried changes helps"
+    tried = several if len(rows) > 1 else "the tried change does not help"
     widths = [high - low for low, high in (row["interval_ns"] for row in rows if row["interval_ns"])]
     if not widths:
         return tried
     least = max(widths) / 2
-    seen = f"more than {_ms(least)} ms, {least / max(step_ns, 1):.0%} of a step, would have been seen"
+    seen = f"more than {_ms(least)} ms, {least / max(step_ns, 1):.0%} of a step, would have been visible"
     if least > _BLIND * step_ns:
         whether = "whether any change helps" if len(rows) > 1 else "whether the change helps"
-        return f"trials do not tell {whether}: only {seen}; try again on an idle machine, or with more --rounds"
-    return f"{tried} ({seen}{'; more --rounds show less' if least > _COARSE * step_ns else ''})"
+        return f"the trials cannot tell {whether}: only {seen}; try again on an idle machine, or with more --rounds"
+    return f"{tried} ({seen}{'; more --rounds would show smaller effects' if least > _COARSE * step_ns else ''})"
 
 
 def shown(result: Result) -> Trimmed:
     """Return it for a terminal."""
     parts: list[Any] = [Text(answer(result), style="bold"), Text()]
     if result["keep"]:
-        kept = (Text(f"  {line}", no_wrap=True, overflow="ignore") for line in result["keep"])  # whole, to be copied
+        kept = (Text(f"  {line}", no_wrap=True, overflow="ignore") for line in result["keep"])  # in full, for copying
         parts += [Text("To keep:"), *kept, Text()]
     if others := _where_results_may_change(result):
-        parts += [Text("To keep, where other results will do:"), *(Text(f"  {line}") for line in others), Text()]
+        parts += [Text("To keep, if other results are acceptable:"), *(Text(f"  {line}") for line in others), Text()]
     for table in _tables(result):
         parts += [Fitted(table), Text()]
     for head, lines in _after(result):
@@ -92,7 +95,7 @@ def markdown(result: Result) -> str:
     lines = [f"### {text.markdown(answer(result), None)}", ""]
     lines += [*("    " + line for line in result["keep"]), ""] if result["keep"] else []
     if others := _where_results_may_change(result):
-        lines += ["Where other results will do:", "", *("    " + line for line in others), ""]
+        lines += ["If other results are acceptable:", "", *("    " + line for line in others), ""]
     lines += [Markdown().render(table) for table in _tables(result)]
     for head, said in _after(result):
         lines += [f"### {head}", "", *(f"- {text.markdown(line, None)}" for line in said), ""]
@@ -101,14 +104,14 @@ def markdown(result: Result) -> str:
 
 def verdicts(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return how often each kind of finding was confirmed (confirm.kept.summary), for people and programs."""
-    title = f"{sum(row[CONFIRMED] for row in rows)} of {sum(row['tried'] for row in rows)} findings that were tried are confirmed"
+    title = f"{sum(row[CONFIRMED] for row in rows)} of {sum(row['tried'] for row in rows)} tried findings are confirmed"
     table = [{**row, "seen of claimed": units.percent(row["seen_share"]), "found by": row["source"]} for row in rows]
     columns = ("topic", "confidence", "found by", "tried", *VERDICTS, "seen of claimed")
     return of_rows("verdicts", table, columns, title, first=("topic", "tried", CONFIRMED))
 
 
 def _tables(result: Result) -> list[Table]:
-    """Return what became of each finding, and what each change did."""
+    """Return the verdict on each finding, and the effect of each change."""
     findings = [
         {"claimed, ms": _ms(row["claimed_ns"]), "seen, ms": _ms(row["saved_ns"]), "verdict": _verdict(row),
          "confidence": row["confidence"], "tried by": row["change"], "what was found": row["title"]}
@@ -122,18 +125,18 @@ def _tables(result: Result) -> list[Table]:
     sure = () if all(row["confidence"] is None for row in findings) else ("confidence",)
     columns = ("claimed, ms", "seen, ms", "verdict", *sure, "tried by", "what was found")
     return [
-        *([of_rows("findings", findings, columns, "What was found, and what trials say of it")] if findings else []),
-        of_rows("changes", changes, title="Changes that were tried"),
+        *([of_rows("findings", findings, columns, "Findings, and what the trials say about them")] if findings else []),
+        of_rows("changes", changes, title="Tried changes"),
     ]
 
 
 def _where_results_may_change(result: Result) -> list[str]:
-    """Return the lines of changes that help and lead to other results; several of one finding may exclude each other."""
+    """Return the lines of changes that help but change results; several for one finding may exclude each other."""
     return [row["keep"] for row in result["tried"] if _changes_results(row) and row["keep"]]
 
 
 def _after(result: Result) -> list[tuple[str, list[str]]]:
-    """Return, of the recording with what is kept, where the time went and what there is to do still."""
+    """Return where the time went in the recording with the kept changes, and what remains to be done."""
     account = result["account"]
     if not account:
         return []
@@ -148,12 +151,12 @@ def _after(result: Result) -> list[tuple[str, list[str]]]:
     both = " and ".join(f"{_ms(account[side])} ms" for side in ("a_ns", "b_ns"))
     head = f"Where the time went, by {account['parts_by']} (recorded once each, with steps of {both})"
     if not _agrees(account, result["together"]):
-        head, moved = "Where the time went is not told", [f"recordings of it have steps of {both}, which the trials have not"]
-    return [(head, moved), ("What remains", remains or ["nothing that is known to help"])]
+        head, moved = "Where the time went is unknown", [f"its recordings have steps of {both}, unlike the trials"]
+    return [(head, moved), ("What remains", remains or ["nothing known to help"])]
 
 
 def _agrees(account: Mapping[str, Any], together: Mapping[str, Any]) -> bool:
-    """Return whether both recordings have about the steps that trials have: otherwise they met other work of the machine."""
+    """Return whether both recordings have about the same steps as the trials: otherwise other work disturbed them."""
     before, after = together["step_ns"], together["step_ns"] - together["saved_ns"]
     pairs = ((account["a_ns"], before), (account["b_ns"], after))
     return all(abs(recorded - tried) <= _APART * tried for recorded, tried in pairs)
@@ -172,37 +175,39 @@ def _did(row: Mapping[str, Any]) -> str:
     """Return what a change did to the step."""
     if row["verdict"] not in (CONFIRMED, PARTLY):
         return _verdict(row)
-    return "at most to be won: no remedy" if row["bound"] else "made faster"
+    return "upper bound: no remedy" if row["bound"] else "made faster"
 
 
 def _memory(peak: int | None, base: int | None) -> str | None:
-    """Return by how much the peak differs from the unchanged program's."""
+    """Return how much the peak differs from the unchanged program's."""
     return None if peak is None or not base else f"{peak / base - 1:+.0%}"
 
 
 def notes(result: Result) -> list[str]:
-    """Return what is to be known beside the table."""
+    """Return the notes below the tables."""
     said = [
-        f"{result['rounds']} runs of each, in turns with the unchanged program; a difference counts where chance is below 5%, "
-        "corrected for how many were tried."
+        f"{result['rounds']} runs of each, in turns with the unchanged program; a difference counts if the probability of chance "
+        "is below 5%, corrected for the number of changes tried."
     ]
     if result["together"]:
         said.append(
-            "The first line and the lines to keep rest on runs of their own, after these: what was chosen because it helped most "
-            "helped by chance, too."
+            "The first line and the lines to keep come from separate later runs: the change that helped most in the trials also "
+            "helped by chance."
         )
     said += [
-        f"{name} helps alone; there was no time to try it beside what is kept (--budget)."
+        f"{name} helps alone; there was no time to try it together with the kept changes (--budget)."
         for name in (result["together"] or {}).get("alone", [])
     ]
-    said += [f"{one['name']} does not help beside {one['beside']}." for one in (result["together"] or {}).get("dropped", [])]
+    said += [
+        f"{one['name']} does not help in addition to {one['beside']}." for one in (result["together"] or {}).get("dropped", [])
+    ]
     threads = [row["name"] for row in result["tried"] if row.get("cores") and row["verdict"] in (CONFIRMED, PARTLY)]
     if result.get("busy") and threads:
-        said.append(f"Not kept beside other work of the machine, which decides what threads are worth: {', '.join(threads)}.")
+        said.append(f"Not kept because other processes on the machine influence the effect of threads: {', '.join(threads)}.")
     if result["left_out"]:
-        said.append(f"Not tried, for lack of time (--budget): {', '.join(result['left_out'])}.")
+        said.append(f"Not tried for lack of time (--budget): {', '.join(result['left_out'])}.")
     if any(row["results"] == "not compared" for row in result["tried"]):
-        said.append("Results are compared by the first losses; not compared: these are not seen, or differ from run to run.")
+        said.append("Results are compared by the first losses; not compared: losses are not visible, or differ from run to run.")
     return said
 
 

@@ -1,6 +1,6 @@
-"""What a report says, whatever it is drawn with: sentences, orders and totals taken from a comparison's result.
+"""Sentences, orders and totals of a comparison for every renderer.
 
-A result is the plain data of `analysis.compare` (compare.json). Everything here is a selection or an addition of its numbers.
+A result is the plain data of `analysis.compare` (compare.json). This module only selects or adds up its numbers.
 """
 
 from __future__ import annotations
@@ -19,87 +19,87 @@ from kernelscope.reports import units
 Result = dict[str, Any]
 Row = dict[str, Any]
 
-_MUCH = 0.25  # of all cores: a program that shares them with others for so long is measured with these
+_MUCH = 0.25  # of all cores: if other processes use more, the measurement includes them
 INSTRUMENTATION = "(profiling overhead)"
-DISTURBED = 0.25  # a traced step that differs more than this from the clean one is pointed out
-_SLOWER = 1.5  # times the other restarts' step: what one takes that met something else on the machine
-EXPLAINED = 0.80  # under this share of the step with a known layer, layers explain nothing
-WIDE = 0.10  # an interval is wide when it cannot show a difference of this share of the fastest step
+DISTURBED = 0.25  # a traced step that differs more than this from the clean one gets a warning
+_SLOWER = 1.5  # times the other restarts' step: a restart that other work disturbed
+EXPLAINED = 0.80  # with a smaller share of known layers, the table of layers explains little
+WIDE = 0.10  # of the fastest step: an interval is wide if it cannot show this difference
 CAUSES = 3
-_NAMED = 4  # sides that one sentence can hold beside the fastest
+_NAMED = 4  # sides that one sentence names besides the fastest
 _ONE = {"train": "A step of training", "infer": "A step of inference", WHOLE: "The program"}
 KEYS = {"layers": ("layer", "phase"), "kinds": ("kind",)}
-CELLS = ("layer", "phase", "kind", "library")  # keys of the table `cells`, which older comparisons have not
+CELLS = ("layer", "phase", "kind", "library")  # keys of the table `cells`, which older comparisons lack
 
-HOST_READING = (  # rows of the host, of whatever table
-    ("(host: …)", "no kernel ran; what the host was doing, the innermost of these"),
+HOST_READING = (  # rows of the host in any table
+    ("(host: …)", "no kernel ran; what the host was doing, the innermost of the following"),
     ("(host: in operators)", "in an operator of the framework: dispatch, checks, allocation"),
     ("(host: in layers)", "in a layer's own Python code"),
-    ("(host: in phases)", "in the forward, backward or optimizer call, and in no layer and no operator"),
-    ("(host: in ranges)", "in a range of the program (NVTX, record_function), and in none of the above"),
+    ("(host: in phases)", "in the forward, backward or optimizer call, but in no layer and no operator"),
+    ("(host: in ranges)", "in a range of the program (NVTX, record_function), but in none of the above"),
 )
 READING = (
     (
         "step time",
-        "wall time from one batch being asked for to the next, from the clean pass, which carries no instrumentation",
+        "wall time from one request for a batch to the next, in the clean pass, which has no instrumentation",
     ),
     (
         "interval",
-        "95% of bootstrap resamples of the median, restarts first and windows second: much of the noise is per process",
+        "95% of bootstrap resamples of the median, over restarts first and windows second, as much of the noise is per process",
     ),
-    ("quartiles", "a quarter of the steps was faster than the 1st quartile, a quarter slower than the 3rd"),
+    ("quartiles", "a quarter of the steps is faster than the 1st quartile, a quarter slower than the 3rd"),
     (
         "slower by",
-        "median of the differences between neighbouring windows of both frameworks, so that drift of the machine cancels",
+        "median of the differences between neighbouring windows of both frameworks, which cancels drift of the machine",
     ),
     ("ratio", "time divided by that of the fastest framework that has this row"),
     (
         "time",
-        "the row's share of the mean step: at each instant the kernels that run share it equally, and where none runs it goes "
+        "the row's part of the mean step: running kernels share each instant equally, and an instant without kernels belongs "
         "to what the host was doing; so rows add up to the step exactly",
     ),
     ("duration", "sum of the kernel's own durations over all measured steps, as vendors' tools report it; kernels may overlap"),
-    ("layer known for", "share of the step in rows whose layer, or kind, is known from evidence: the coverage"),
+    ("layer known for", "coverage: share of the step in rows whose layer, or kind, is known from evidence"),
     (
         "(profiling overhead)",
-        "clean step minus that of the traced pass: what tracing cost, so that columns add up to clean time",
+        "clean step minus the step of the traced pass: the cost of tracing, with which columns add up to the clean step",
     ),
-    ("(in the framework)", "inside the framework's call, outside of any of its operators"),
+    ("(in the framework)", "inside the framework's call, outside its operators"),
     (
         "(between layers)",
-        "the host, in the forward or backward call and in no layer: the framework's and the model's own code there",
+        "the host, in the forward or backward call but in no layer: code of the framework and of the model itself",
     ),
     ("(synchronisation)", "the host waits for results"),
-    ("(communication)", "several devices exchange what they computed, such as gradients"),
-    ("(unattributed)", "no evidence says which layer this was for; shown so that nothing is lost"),
-    ("(host: in no layer)", "no kernel ran, and the host was in no layer, no operator and no call that is named apart"),
+    ("(communication)", "devices exchange results, such as gradients"),
+    ("(unattributed)", "no evidence for a layer; shown so that the rows stay complete"),
+    ("(host: in no layer)", "no kernel ran, and the host was in no layer, operator or call that has its own row"),
     *HOST_READING,
-    (units.UNKNOWN, "not known, or not there: never zero"),
+    (units.UNKNOWN, "unknown or absent, never zero"),
 )
 
 
 EXPLAINED_READING = (
-    ("B - A", "a difference: positive is what B takes longer"),
+    ("B - A", "a difference: positive where B takes longer"),
     (
         "parts, account",
-        "cells of both steps set against each other, layer by layer; with (profiling overhead) they add up to the difference of "
-        "the clean steps exactly",
+        "cells of both steps compared layer by layer; with (profiling overhead) they add up exactly to the difference of the "
+        "clean steps",
     ),
     (
         "(profiling overhead) of an explanation",
-        "what recording cost the two sides unequally and could not be taken out where it was",
+        "unequal cost of recording on the two sides that could not be removed from its rows",
     ),
-    ("cause", "what a rule found; no two causes claim the same nanosecond, and what none claims is not explained"),
+    ("cause", "the finding of a rule; no two causes claim the same nanosecond, and the rest is not explained"),
     (
         "confidence",
-        "high: a setting or kernels that were recorded say so; medium: a pattern that is rarely anything else; low: plausible",
+        "high: recorded settings or kernels show it; medium: a pattern that rarely means anything else; low: plausible",
     ),
-    ("outside of noise", "whether the 95% interval of the difference excludes zero; where it does not the row is no evidence"),
+    ("outside of noise", "whether the 95% interval of the difference excludes zero; if it does not, the row is no evidence"),
 )
 
 
 class Difference(NamedTuple):
-    """One cell of the difference between two frameworks' clean steps: its label and how many ns more the slower one has."""
+    """A cell of the difference between two frameworks' clean steps: its label, and the extra ns of the slower one."""
 
     label: str
     difference_ns: int
@@ -116,7 +116,7 @@ def fastest(result: Result) -> Row:
 
 
 def work(result: Result) -> str:
-    """Return what was done, in one line: network, mode, batch, device, threads, conditions."""
+    """Return the work in one line: network, mode, batch, device, threads, conditions."""
     network = result["network"]
     threads = result["threads"]
     parts = [
@@ -129,37 +129,37 @@ def work(result: Result) -> str:
 
 
 def mode(name: str | None) -> str | None:
-    """Return how what a step is stands beside other facts."""
+    """Return the name of a mode in a list of facts."""
     return "whole program" if name == WHOLE else name
 
 
 def conditions(recorded: str) -> str:
-    """Return how it was recorded: with the option that keeps the machine from disturbing, or not."""
+    """Return the recording conditions: with --steady or not."""
     return "recorded with --steady" if recorded == "steady" else "on the machine as it was"
 
 
 def busy(result: Mapping[str, Any], turns: bool = False) -> str:
-    """Return that other processes kept cores busy, where they did: what was measured then is no idle machine's.
+    """Warn that other processes kept cores busy; empty if they did not.
 
-    turns: programs took turns, so that these were in the way of all of them.
+    turns: programs took turns, so the other processes disturbed all of them.
     """
     known = result.get("busy")
     if not known:
         return ""
     said = f" Other processes kept {known['others']:.1f} of {known['cores']:.0f} cores busy"
     if not turns and unreliable(result):
-        return f"{said}: neither the times nor what to do is to be relied on; record it again on an idle machine."
-    return f"{said}: on an idle machine it may differ."
+        return f"{said}: neither times nor advice are reliable; record again on an idle machine."
+    return f"{said}: results may differ on an idle machine."
 
 
 def unreliable(result: Mapping[str, Any]) -> bool:
-    """Return whether other processes kept so many cores busy that neither times nor advice are to be relied on."""
+    """Return whether other processes kept so many cores busy that neither times nor advice are reliable."""
     known = result.get("busy")
     return bool(known["others"] > _MUCH * known["cores"]) if known else False
 
 
 def batch(result: Mapping[str, Any]) -> str | None:
-    """Return how many samples a step has, and how many devices share them where these are several; None where nothing tells."""
+    """Return how many samples a step has, and how many devices share them if several; None if unknown."""
     if not result.get("batch"):
         return None
     count = result.get("device_count") or 1
@@ -167,7 +167,7 @@ def batch(result: Mapping[str, Any]) -> str | None:
 
 
 def machine(result: Result) -> str:
-    """Return what it ran on, as far as recorded."""
+    """Return the machine, as far as recorded."""
     facts = result.get("machine") or {}
     parts = [facts.get("processor"), _count(facts.get("allowed_threads"), "hardware thread"), facts.get("system")]
     if units.known(facts.get("memory_bytes")):
@@ -180,7 +180,7 @@ def _count(number: int | None, noun: str) -> str | None:
 
 
 def headline(result: Result) -> str:
-    """Return the answer in one sentence, about all sides, and another where other processes were in the way."""
+    """Return the answer about all sides in one sentence, and a second one if other processes disturbed them."""
     beside = busy(result)
     return f"{_speeds(result)}.{beside}" if beside else _speeds(result)
 
@@ -207,7 +207,7 @@ def _listed(texts: Iterable[str]) -> str:
 
 
 def _following(rows: Sequence[Row]) -> str:
-    """Return how much longer sides take than the fastest; of many, the first of them and the slowest."""
+    """Return how much longer sides take than the fastest; of many, only the first and the slowest."""
     first, *others = rows
     said = f"{first['framework']} takes {_ratio(first)} as long"
     if len(others) > _NAMED:
@@ -216,7 +216,7 @@ def _following(rows: Sequence[Row]) -> str:
 
 
 def _ratio(row: Row) -> str:
-    """Return how many times the fastest step a side takes; unsure where noise could hide as large a difference."""
+    """Return a side's ratio to the fastest step, marked as unsure if noise could hide so large a difference."""
     unsure = (row.get("detection_limit_ns") or 0) > abs(row.get("slower_ns") or 0)
     return units.ratio(row["ratio"]) + (" (unsure)" if unsure else "")
 
@@ -226,17 +226,17 @@ def _step(row: Row) -> str:
 
 
 def verdicts(result: Result) -> list[tuple[str, str]]:
-    """Return for each framework but the fastest (name, by how much it is slower and how sure that is)."""
+    """Return (name, how much slower it is and how certain that is) for each framework but the fastest."""
     return [(row["framework"], _verdict(row)) for row in by_speed(result)[1:]]
 
 
 def _verdict(row: Row) -> str:
     if row.get("slower_ns") is None:
-        return f"{units.ratio(row.get('ratio'))} as long; not recorded side by side, so machine drift is in the difference"
+        return f"{units.ratio(row.get('ratio'))} as long; not recorded side by side, so the difference includes machine drift"
     much = f"{units.ratio(row['ratio'])} as long, {units.signed(row['slower_ns'])} per step"
     ends = row.get("slower_interval_ns")
     if ends is None:
-        return f"{much}; recorded once each, which does not tell how processes of one program differ"
+        return f"{much}; recorded once each, which does not show how processes of one program differ"
     within = f"{much} (95% interval {units.interval(ends)})"
     return within if row.get("significant") else f"{within}: not a visible difference here"
 
@@ -247,18 +247,18 @@ def total(result: Result, table: str, framework: str) -> int:
 
 
 def longest(result: Result, table: str) -> int:
-    """Return the longest time in `layers` or `kinds`, against which bars are drawn; what tracing cost has no part in it."""
+    """Return the longest time in `layers` or `kinds`, the scale of bars, without the cost of tracing."""
     rows = [row for row in result[table] if INSTRUMENTATION not in row.values()]
     return max((time for row in rows for time in row["time_ns"].values() if time), default=1)
 
 
 def conserved(result: Result, table: str) -> bool:
-    """Whether every column of a table adds up to the clean step."""
+    """Return whether every column of a table adds up to the clean step."""
     return all(total(result, table, row["framework"]) == row["step_median_ns"] for row in result["summary"])
 
 
 def label(row: Row, table: str) -> str:
-    """Return how a row of `layers` or `kinds` is called: layer with phase, or kind."""
+    """Return the name of a row of `layers` or `kinds`: layer with phase, or kind."""
     if table == "kinds":
         return str(row["kind"])
     name, phase = str(row["layer"]), row["phase"]
@@ -268,7 +268,7 @@ def label(row: Row, table: str) -> str:
 
 
 def causes(result: Result, framework: str) -> list[Difference]:
-    """Return the CAUSES cells (layer and phase) in which a framework loses most time against the fastest one."""
+    """Return the CAUSES cells (layer and phase) in which a framework loses most time to the fastest one."""
     base = fastest(result)["framework"]
     found = [
         Difference(label(row, "layers"), (row["time_ns"].get(framework) or 0) - (row["time_ns"].get(base) or 0))
@@ -280,21 +280,21 @@ def causes(result: Result, framework: str) -> list[Difference]:
 
 
 def step_difference(result: Result, framework: str) -> int:
-    """Return how many ns a framework's clean step is longer than that of the fastest one: what the cells add up to."""
+    """Return how many ns a framework's clean step exceeds the fastest one, which the cells add up to."""
     steps = {row["framework"]: int(row["step_median_ns"]) for row in result["summary"]}
     return steps[framework] - steps[fastest(result)["framework"]]
 
 
 def coverage(result: Result) -> dict[str, float | None]:
-    """Return for each framework the share of the traced step with a known layer or named part."""
+    """Return each framework's share of the traced step with a known layer or named part."""
     found = {row["framework"]: row["layer_coverage"] for row in result["passes"] if "layer_coverage" in row}
     return {name: found.get(name) for name in result["frameworks"]}
 
 
 def warnings(result: Result, traced: bool = True) -> list[str]:
-    """Return what a reader must know before believing the numbers; an empty list when there is nothing.
+    """Return the warnings about the numbers; an empty list if there are none.
 
-    traced: whether to say of traced steps that they are unlike clean ones.
+    traced: whether to warn of traced steps that differ from clean ones.
     """
     found = [f"fairness: {text}" for text in failures(result)]
     found += [f"{row['framework']}: the run is marked incomplete" for row in result["summary"] if row.get("complete") is False]
@@ -303,7 +303,9 @@ def warnings(result: Result, traced: bool = True) -> list[str]:
         found.append(f"step times had not settled after warm-up ({', '.join(unsettled)}); raise --warmup")
     for name, share in coverage(result).items():
         if units.known(share) and share < EXPLAINED:
-            found.append(f"{name}: only {units.percent(share)} of the step has a known layer: the table of layers tells little")
+            found.append(
+                f"{name}: only {units.percent(share)} of the step has a known layer: the table of layers explains little"
+            )
     found += _slow_restarts(result["summary"])
     found += [text for name in result["frameworks"] if traced and (text := _disturbed(result, name))]
     found += [f"the columns of {table} do not add up to the clean step" for table in KEYS if not conserved(result, table)]
@@ -311,7 +313,7 @@ def warnings(result: Result, traced: bool = True) -> list[str]:
 
 
 def _slow_restarts(rows: Sequence[Row]) -> list[str]:
-    """Return a sentence on sides of which one restart was much slower than the others: that is in means, hardly in medians."""
+    """Warn of sides with one much slower restart, which distorts means but hardly medians."""
     found = []
     for row in rows:
         *others, slowest = sorted(row.get("repeat_medians_ns") or [0])
@@ -324,30 +326,32 @@ def _slow_restarts(rows: Sequence[Row]) -> list[str]:
 
 
 def _disturbed(result: Result, framework: str) -> str | None:
-    """Return a sentence when the traced step is so unlike the clean one that its parts may not be the clean step's."""
+    """Warn if the traced step differs so much from the clean one that its parts may not apply to the clean step."""
     found = {row["pass"]: row for row in result["passes"] if row["framework"] == framework}
     cost = found.get("kernels", {}).get("overhead")
     if not units.known(cost) or abs(cost) <= DISTURBED:
         return None
-    text = f"{framework}: the traced step took {units.ratio(1 + cost)} the clean one, so its parts may not be the clean step's"
+    text = (
+        f"{framework}: the traced step took {units.ratio(1 + cost)} the clean one, so its parts may not apply to the clean step"
+    )
     faults, clean_faults = (found.get(name, {}).get("minor_faults") for name in ("kernels", "clean"))
     if units.known(faults) and units.known(clean_faults) and faults > 100 + 2 * clean_faults:
-        text += f" ({faults:,.0f} page faults a step against {clean_faults:,.0f}: memory that is given back and faulted in again)"
+        text += f" ({faults:,.0f} page faults a step against {clean_faults:,.0f}: memory is returned and faulted in again)"
     return text
 
 
 def _hints(result: Result) -> list[str]:
-    """Return what to do where the noise is too large for the question."""
+    """Return what to do if the noise is too large for the question."""
     rows = result["summary"]
     fewest = min(int(row.get("repeats") or 1) for row in rows)
     remedy = again.advice({result.get("recorder") or again.RUN}, fewest, result["conditions"] == "steady")
     if len(rows) > 1 and fewest == 1:
-        return [f"one restart a side does not tell how processes of one program differ; {remedy}"]
+        return [f"one restart per side does not show how processes of one program differ; {remedy}"]
     blurred = [row for row in rows if (row.get("detection_limit_ns") or 0) > WIDE * int(row["step_median_ns"])]
     if not blurred:
         return []
     shown = ", ".join(f"{units.duration(row['detection_limit_ns'])} ({row['framework']})" for row in blurred)
-    return [f"noise hides differences from {fastest(result)['framework']} under {shown}; to see smaller ones, {remedy}"]
+    return [f"noise hides differences from {fastest(result)['framework']} below {shown}; to see smaller ones, {remedy}"]
 
 
 def resolution(result: Result) -> str | None:
@@ -369,7 +373,7 @@ def _found(row: Row) -> str:
     if value is None:
         return detail
     wanted = "at most " if isinstance(limit, float) else ""
-    return f"{quantity(value)}, demanded {wanted}{quantity(limit)}" + (f" ({detail})" if detail else "")
+    return f"{quantity(value)}, required {wanted}{quantity(limit)}" + (f" ({detail})" if detail else "")
 
 
 def quantity(value: float | int | str | None) -> str:
@@ -393,12 +397,12 @@ def fairness_line(result: Result) -> str:
 
 
 def differences(result: Result) -> list[Row]:
-    """Return the settings on which frameworks differ; versions, which always do, are left to their own table."""
+    """Return the settings that differ between frameworks, without versions, which always do and have their own table."""
     return [row for row in result["fairness"]["differences"] if not str(row["setting"]).startswith("version of ")]
 
 
 def setting(value: object) -> str | None:
-    """Return a setting as people read it: yes and no, lists and mappings without their brackets; None where unknown."""
+    """Return a setting for reading: yes and no, lists and mappings without brackets; None if unknown."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -411,7 +415,7 @@ def setting(value: object) -> str | None:
 
 
 def command(result: Result) -> str:
-    """Return the command line that repeats the comparison, to be pasted into a shell."""
+    """Return the command line that repeats the comparison, ready for a shell."""
     parts = [str(part) for part in result.get("command") or []]
     return shlex.join(["kernelscope", *parts[1:]]) if parts else units.UNKNOWN
 

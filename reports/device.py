@@ -1,4 +1,4 @@
-"""Tables of a device's work for reading: units, shares, short names, and what the numbers are set against."""
+"""Tables of a device's work for reading: units, shares, short names, and what the numbers are compared with."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ TITLES = {
     "streams": "Streams busy at once",
     "overlap": "Computing, communicating and copying at once",
     "copies": "Copies",
-    "peak": "Memory at most",
-    "memory": "Memory by what it is for",
+    "peak": "Peak memory",
+    "memory": "Memory by purpose",
 }
 
 _SHARES = (
@@ -29,12 +29,12 @@ _SHARES = (
 )  # fmt: skip
 _UNITS = {"gflops_per_s": "Gflop/s", "gbytes_per_s": "GB/s", "intensity": "flop/byte"}
 _LONGEST = 60  # characters of a text
-KERNELS = ("kernel", "name")  # columns of kernels' names
+KERNELS = ("kernel", "name")  # columns with kernel names
 _ROOFLINE = {
     "kernel": ("name", "kind", "layer", "phase", "problem", "m", "n", "k", "transpose", "dtype", "algorithm"),
     "layer": ("layer", "phase"),
 }
-# What a row is about, and which columns count most, where not all of them fit
+# The column that names a row, and the most important columns if not all fit
 NAMES = {
     "roofline by kernel": "name", "roofline by layer": "layer", "occupancy": "kernel",
     "metrics": "kernel", "tensor-cores": "dtype", "tf32": "of",
@@ -49,13 +49,13 @@ _RATES = ("gflops_per_s", "of_product", "gbytes_per_s", "of_copy", "intensity", 
 
 
 def envelope(found: Mapping[str, Sequence[Row] | str]) -> dict[str, Any]:
-    """Return tables and reasons of missing ones as JSON's content."""
+    """Return tables, and the reasons for missing ones, as content for JSON."""
     shown = {name: rows for name, rows in found.items() if not isinstance(rows, str)}
     return {"tables": shown, "unavailable": {name: why for name, why in found.items() if isinstance(why, str)}}
 
 
 def table(title: str, rows: Sequence[Row], limit: int = 0) -> Table:
-    """Return rows for reading as a table; title: of TITLES or a roofline's. See `readable`."""
+    """Return rows for reading as a table. title: a key of TITLES, or a roofline's title. See `readable`."""
     about = NAMES[title]
     return of_rows(
         title, readable(rows, limit), title=TITLES.get(title, title.capitalize()) + shared_reason(rows), first=(about, *FIRST)
@@ -63,16 +63,16 @@ def table(title: str, rows: Sequence[Row], limit: int = 0) -> Table:
 
 
 def shared_reason(rows: Sequence[Row]) -> str:
-    """Return why something is not known, for a table's title, where that is one reason in all of its rows."""
+    """Return why something is unknown, for a table's title, if all rows have the same reason."""
     reasons = {row.get("reason") for row in rows}
     (reason,) = reasons if len(reasons) == 1 else (None,)
-    return f"; not known: {text.printable(reason)}" if reason else ""
+    return f"; unknown: {text.printable(reason)}" if reason else ""
 
 
 def readable(rows: Sequence[Row], limit: int = 0) -> list[dict[str, Any]]:
-    """Return rows with units; of more than `limit` (0: none) the rest is one row.
+    """Return rows with units; rows beyond `limit` (0: no limit) become one.
 
-    Columns that say nothing anywhere are left out, and a reason that all rows have: that is the title's, see shared_reason.
+    Empty columns are left out, and so is a reason that all rows share, which the title states (see shared_reason).
     """
     shown = list(rows[:limit] if limit > 0 else rows)
     rest = rows[len(shown) :]
@@ -85,7 +85,7 @@ def readable(rows: Sequence[Row], limit: int = 0) -> list[dict[str, Any]]:
 
 
 def _together(rest: Sequence[Row]) -> dict[str, Any]:
-    """Return what adds up of the rows that are not shown."""
+    """Return the sums of the rows that are not shown."""
     names = [name for name in rest[0] if isinstance(rest[0][name], str) or rest[0][name] is None]
     adding = [name for name in rest[0] if name in ("count", "share") or name.endswith("_ns")]
     sums = {name: sum(row[name] or 0 for row in rest) for name in adding}
@@ -118,7 +118,7 @@ def _cell(name: str, value: Any, apart: Mapping[str, str]) -> Any:
 
 
 def rates(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return a roofline's rows (Roofline.as_dict) with the columns that people read."""
+    """Return a roofline's rows (Roofline.as_dict) with the columns for reading."""
     keys = _ROOFLINE[found["by"]]
     times = ("count", "time_ns") if found["step_ns"] is not None else ("count", "duration_ns")
     whole = max(int(found["step_ns"] or found["kernel_ns"]), 1)
@@ -130,11 +130,11 @@ def rates(found: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def roofline_lines(found: Mapping[str, Any]) -> list[str]:
-    """Return what stands below a roofline: what it is set against, how much of it is known, notes."""
+    """Return the lines below a roofline: its ceilings, how much of it is known, notes."""
     whole = max(int(found["kernel_ns"]), 1)
     over = units.counted(found["steps"], "step") if found["steps"] else "the whole capture"
     lines = [
-        f"kernels: {units.duration(found['kernel_ns'])} in {over}; operations or bytes are known of "
+        f"kernels: {units.duration(found['kernel_ns'])} in {over}; operations or bytes are known for "
         f"{units.percent(found['known_ns'] / whole)} of it; bytes are algorithmic: inputs read once, outputs written once"
     ]
     ceilings = found["ceilings"]

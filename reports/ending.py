@@ -1,4 +1,4 @@
-"""How `profile` ends: the answer, what to do, and the layers and kernels that take longest."""
+"""What `profile` prints at its end: the answer, the advice, and the longest layers and kernels."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def shown(result: Mapping[str, Any], layers: Rows, kernels: Rows) -> Trimmed:
-    """Return what is said of a run.
+    """Return the summary of a run.
 
-    result: its advice (analysis.advise). layers, kernels: rows of name, time_ns and count per step, the longest first.
+    result: its advice (analysis.advise). layers, kernels: rows of name, time_ns and count per step, longest first.
     """
     step_ns = int(result["step_ns"])
     named = (("layer", layers), ("kernel", kernels))

@@ -1,4 +1,4 @@
-"""Energy for reading: joules with their units, intervals in one column, and what the numbers rest on."""
+"""Energy for reading: joules with units, intervals in one column, and notes on the numbers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 from kernelscope.reports import units
 
-INTERVALS = "Intervals: 95%, over windows; bounds: by the counter's updates alone. The instrument's own error is in neither."
-REPLAY = "replay: the layer alone, for one step and without idle power; to compare with energy less idle"
-# columns that count most, where not all of them fit
+INTERVALS = "Intervals: 95%, over windows; bounds: from the counter's updates alone. Neither includes the instrument's own error."
+REPLAY = "replay: the layer alone, for one step and without idle power; compare it with energy minus idle"
+# the most important columns, if not all fit
 FIRST = ("run", "energy", "interval", "net", "net interval", "time", "step", "sample", "mean power", "idle power")
 _STARTS = {"low": "interval", "net_low": "net interval", "least": "bounds", "replay_low": "replay interval"}
 
@@ -36,7 +36,7 @@ def readable(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_samples(facts: Mapping[str, Any]) -> str:
-    """Return what a split by layer or kind rests on (see analysis.energy.layers)."""
+    """Return the basis of a split by layer or kind (see analysis.energy.layers)."""
     averaged = " or ".join(f"{value / 1e6:g}" for value in facts["averaged_ns"]) or "one update's"
     return (
         f"{facts['samples']} power samples, each the mean of {averaged} ms; samples and counter agree to"
@@ -45,8 +45,8 @@ def of_samples(facts: Mapping[str, Any]) -> str:
 
 
 def not_resolved(name: str, refused: int, rows: int) -> list[str]:
-    """Return how to learn of rows that power samples do not resolve; empty where they resolve all."""
+    """Return how to resolve rows that power samples do not resolve; empty if they resolve all."""
     if not refused:
         return []
-    more = "another --batch makes steps of another length, so that samples fall on other places of them"
-    return [f"{name}: {refused} of {rows} rows are not resolved; {more}; replays do not rest on samples"]
+    more = "another --batch changes the length of steps, so samples fall on other parts of them"
+    return [f"{name}: {refused} of {rows} rows are not resolved; {more}; replays do not depend on samples"]

@@ -1,7 +1,7 @@
-"""What an explanation says, whatever it is drawn with: its sentences, and its numbers rounded so that they add up as printed.
+"""Sentences of an explanation for every renderer, and its numbers, rounded so that they add up as printed.
 
-A result is the plain data of `analysis.explain` (schema kernelscope/explain/1). A difference is B minus A: positive ns are what
-makes B slower. Parts and causes are each rounded together, so that a reader who adds them up gets the difference printed.
+A result is the plain data of `analysis.explain` (schema kernelscope/explain/1). A difference is B minus A: positive ns make B
+slower. Parts are rounded together, and so are causes, so that each add up to the printed difference.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Result = Mapping[str, Any]
 
 INSTRUMENTATION = content.INSTRUMENTATION
 UNEXPLAINED = "not explained"
-_OFFSET = 2.0  # times the difference: percentages of it tell nothing where a cause is larger than that
+_OFFSET = 2.0  # times the difference: with a larger cause, percentages of the difference say nothing
 SIDES = ("a", "b")
 _NAME = 40  # characters of a side's name in sentences
-_CHANGES = 3  # of the program, that are said where no cause is named
-_LARGE = 0.25  # of the largest part: what is as large is never folded with others
+_CHANGES = 3  # changes of the program that are listed if no cause is named
+_LARGE = 0.25  # of the largest part: parts of this size are never merged with others
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The unit of all times of an explanation and how many decimals they have."""
+    """The unit and the decimals of all times of an explanation."""
 
     unit: str
     decimals: int
@@ -47,14 +47,14 @@ class Scale:
         return f"{ns / units.NS_PER[self.unit]:,.{self.decimals}f}"
 
     def signed(self, ns: int) -> str:
-        """Return a difference with its sign and without its unit: +1.28; what would show as 0 has no sign."""
+        """Return a difference with its sign and without its unit: +1.28; a value that rounds to 0 has no sign."""
         text = self.number(ns)
         return text.lstrip("-") if not text.strip("-0.,") else text if ns < 0 else f"+{text}"
 
 
 @dataclass(frozen=True)
 class RankedPart:
-    """One part of the difference, rounded: what it is called and its ns."""
+    """One part of the difference, rounded: its label and its ns."""
 
     label: str
     delta_ns: int
@@ -71,17 +71,17 @@ class RankedCause:
 
     @property
     def confidence(self) -> str:
-        """How sure it is: high, medium or low."""
+        """How certain the cause is: high, medium or low."""
         return printable(self.finding.get("confidence"), 20)
 
     @property
     def title(self) -> str:
-        """What it says."""
+        """The cause in a sentence."""
         return printable(self.finding["title"], SENTENCE)
 
 
 def scale(result: Result) -> Scale:
-    """Return the unit that suits the longer step, with as many decimals as the difference, or its interval, needs."""
+    """Return the unit that suits the longer step, with the decimals that the difference, or its interval, needs."""
     steps = [result[side].get("step_ns") for side in SIDES]
     low, high = result.get("wall_interval_ns") or (0, 0)
     delta = max(abs(int(result["wall_delta_ns"])), (high - low) // 2)
@@ -93,13 +93,13 @@ def scale(result: Result) -> Scale:
 
 
 def names(result: Result) -> tuple[str, str]:
-    """Return what the sides are called in sentences; where both have one name, A and B tell them apart."""
+    """Return the names of the sides in sentences; sides of the same name are marked A and B."""
     a, b = (printable(result[side].get("name") or side.upper(), _NAME) for side in SIDES)
     return (f"{a} (A)", f"{b} (B)") if a == b else (a, b)
 
 
 def key(number: int) -> str:
-    """Return the prefix of the identifiers that an explanation has on a page, by its place there from 1."""
+    """Return the prefix of an explanation's identifiers on a page, by its number from 1."""
     return f"why-{number}"
 
 
@@ -110,7 +110,7 @@ def title(result: Result) -> str:
 
 
 def recordings(result: Result) -> list[str]:
-    """Return of each side the file and the device that it is of; of others than captures, which have names, what is explained."""
+    """Return file and device of each side; for recordings other than captures, which have names, the title."""
     sides = [result[side] for side in SIDES]
     if "hidden" not in result or not all(side.get("path") for side in sides):
         return [title(result)]
@@ -121,14 +121,14 @@ def recordings(result: Result) -> list[str]:
 
 
 def answer(result: Result) -> str:
-    """Return in one sentence which side is slower, by how much, how sure that is, and what costs most of it."""
+    """Return in one sentence which side is slower, by how much, how certain that is, and the largest cause."""
     return _difference(result) + _largest(result)
 
 
 def _largest(result: Result) -> str:
-    """Return what makes most of the difference, in few words, or what the host does beside it where that is more.
+    """Return the largest cause in few words, or what the host does if that is more.
 
-    Nothing is said where causes that hide each other are told first.
+    Empty if causes that hide each other are listed first.
     """
     if result.get("calls"):
         return f"; {str(result['calls']).partition(': ')[0]}"
@@ -147,7 +147,7 @@ def _difference(result: Result) -> str:
     if result.get("significant") is False and "hidden" in result and result["findings"]:
         much = f"{shown.signed(delta)} {shown.unit}{_per(result)}{_relative(result)}"
         ends = _interval(result, shown, False)
-        return f"{b} against {a}: {_steps(result, shown)}, {much}{ends}: unsure as a whole, sure in its parts"
+        return f"{b} against {a}: {_steps(result, shown)}, {much}{ends}: uncertain as a whole, certain in its parts"
     if result.get("significant") is False:
         much = f"{shown.signed(delta)} {shown.unit}{_per(result)}"
         return f"{a} and {b} cannot be told apart: {_steps(result, shown)}, {much}{_interval(result, shown, False)}"
@@ -156,7 +156,7 @@ def _difference(result: Result) -> str:
     if not result.get("wall_interval_ns") and abs(delta) < CLOSE * (result["a"].get("step_ns") or 0):
         much = f"{shown.signed(delta)} {shown.unit}{_per(result)}{_relative(result)}"
         ends = _interval(result, shown, False)
-        return f"{a} and {b} are close: {_steps(result, shown)}, {much}{ends}, and noise may be as large as that"
+        return f"{a} and {b} are close: {_steps(result, shown)}, {much}{ends}, and noise may be as large"
     if adds_up(result):
         more = "more" if delta > 0 else "less"
         much = f"{shown.number(abs(delta))} {shown.unit} {more} than those of {a}{_relative(result)}"
@@ -166,7 +166,7 @@ def _difference(result: Result) -> str:
     if low <= 0 <= high:
         much = f"{shown.signed(delta)} {shown.unit}{_per(result)}{_relative(result)}"
         return (
-            f"{b} is {verb} than {a} by processor time, by how much is unsure: {_steps(result, shown)}, {much}"
+            f"{b} is {verb} than {a} by processor time, but by how much is uncertain: {_steps(result, shown)}, {much}"
             f"{_interval(result, shown, False)}"
         )
     much = f"{shown.number(abs(delta))} {shown.unit}{_per(result)}{_relative(result)}"
@@ -174,12 +174,12 @@ def _difference(result: Result) -> str:
 
 
 def adds_up(result: Result) -> bool:
-    """Return whether both sides are totals: durations that are added up, which is not how long a program takes."""
+    """Return whether both sides are totals: sums of durations, which are not the time of a program."""
     return all(result[side].get("basis") == "totals" for side in SIDES)
 
 
 def _per(result: Result) -> str:
-    """Return what the times are of: a step, or all of a capture that has none."""
+    """Return what the times cover: a step, or the whole of a capture without steps."""
     without = ["steps" in ((result.get("missing") or {}).get(side) or {}) for side in SIDES]
     return " in all" if all(without) else " (one step against a whole capture)" if any(without) else " per step"
 
@@ -190,7 +190,7 @@ def _relative(result: Result) -> str:
 
 
 def _steps(result: Result, shown: Scale) -> str:
-    """Return both steps so that the second is the first plus the difference, as printed."""
+    """Return both steps, the second as the first plus the printed difference."""
     a, b = (result[side].get("step_ns") for side in SIDES)
     delta = shown.together([int(result["wall_delta_ns"])])[0]
     if a is None or b is None:
@@ -201,7 +201,7 @@ def _steps(result: Result, shown: Scale) -> str:
 
 
 def _interval(result: Result, shown: Scale, mirrored: bool) -> str:
-    """Return the interval of the difference; mirrored where the sentence says by how much B is faster."""
+    """Return the interval of the difference; mirrored if the sentence says how much faster B is."""
     ends = result.get("wall_interval_ns")
     if not ends:
         if adds_up(result):
@@ -209,13 +209,13 @@ def _interval(result: Result, shown: Scale, mirrored: bool) -> str:
         if "hidden" in result:
             return "; no interval: too few steps"
         restarts = [result[side].get("restarts") for side in SIDES]
-        return "; no interval: one restart only" if 1 in restarts else "; no interval: one recording a side"
+        return "; no interval: one restart only" if 1 in restarts else "; no interval: one recording per side"
     low, high = (-ends[1], -ends[0]) if mirrored else ends
     return f"; 95% interval {shown.number(low)} to {shown.number(high)} {shown.unit}"
 
 
 def premises(result: Result) -> list[str]:
-    """Return what the answer itself rests on: other devices, and how the work differs."""
+    """Return what qualifies the answer itself: other devices, and different work."""
     found = [str(result["devices"])] if result.get("devices") else []
     if result.get("differs"):
         found.append(f"the work differs: {'; '.join(map(str, result['differs']))}")
@@ -223,7 +223,7 @@ def premises(result: Result) -> list[str]:
 
 
 def warnings(result: Result) -> list[str]:
-    """Return what must be read first: how the work differs, what hides each other, and why no cause is named."""
+    """Return what to read first: different work, causes that hide each other, and why no cause is named."""
     found = premises(result)
     found += [str(result[key]) for key in ("calls", "hidden") if result.get(key)]
     if result.get("changes") and not result["findings"]:
@@ -237,9 +237,9 @@ def warnings(result: Result) -> list[str]:
 
 
 def parts(result: Result, most: int | None = None) -> list[RankedPart]:
-    """Return the parts of the difference with instrumentation last, rounded together; of more than `most` small ones are one.
+    """Return the parts of the difference, rounded together, instrumentation last; beyond `most`, small ones are merged.
 
-    Those that would show as 0 are left out, unless all do.
+    Parts that round to 0 are left out, unless all do.
     """
     rows = [RankedPart(printable(part["part"]), int(part["delta_ns"])) for part in result["parts"]]
     whole = [*rows, RankedPart(INSTRUMENTATION, int(result["instrumentation_ns"]))]
@@ -259,18 +259,18 @@ def parts(result: Result, most: int | None = None) -> list[RankedPart]:
 
 
 def large_parts(result: Result) -> int:
-    """Return how many parts are so large that, folded with others, they would hide what the difference is made of."""
+    """Return how many parts are so large that merging them would hide the composition of the difference."""
     sizes = [abs(int(part["delta_ns"])) for part in result["parts"]]
     return sum(size >= _LARGE * max(sizes) for size in sizes) if sizes else 0
 
 
 def total(result: Result) -> int:
-    """Return the difference rounded as parts and causes add up to it."""
+    """Return the difference, rounded as parts and causes add up to it."""
     return scale(result).together([int(result["wall_delta_ns"])])[0]
 
 
 def causes(result: Result) -> tuple[list[RankedCause], int]:
-    """Return the findings in the result's order and what is not explained, rounded together."""
+    """Return the findings in the result's order, and the unexplained rest, rounded together."""
     found = result["findings"]
     values = [int(finding["explains_ns"]) for finding in found]
     rounded = scale(result).together([*values, int(result["wall_delta_ns"]) - sum(values)])
@@ -282,7 +282,7 @@ def causes(result: Result) -> tuple[list[RankedCause], int]:
 
 
 def share(result: Result, ns: int) -> str:
-    """Return a part as a percentage of the difference; empty where causes that offset each other are much larger than it."""
+    """Return a part as a percentage of the difference; empty if causes that offset each other are much larger than it."""
     whole = int(result["wall_delta_ns"])
     if not whole or any(abs(int(one["explains_ns"])) > _OFFSET * abs(whole) for one in result["findings"]):
         return ""
@@ -290,7 +290,7 @@ def share(result: Result, ns: int) -> str:
 
 
 def unexplained(result: Result, rounded: int) -> str:
-    """Return what no cause explains, rounded as the causes are."""
+    """Return the unexplained rest, rounded as the causes are."""
     shown = scale(result)
     exact = int(result["wall_delta_ns"]) - sum(int(finding["explains_ns"]) for finding in result["findings"])
     part = share(result, exact)
@@ -298,30 +298,30 @@ def unexplained(result: Result, rounded: int) -> str:
 
 
 def facts(result: Result) -> list[str]:
-    """Return what the numbers rest on: recording's cost, coverage, the smallest difference visible, restarts."""
+    """Return facts about the numbers: cost of recording, coverage, smallest visible difference, restarts."""
     found = []
     for sentence, key, text in (
         ("time known by name:", "coverage", units.percent),
         ("recordings", "restarts", units.count),
-        ("taken out for recording", "removed_ns", units.duration),
+        ("removed as cost of recording:", "removed_ns", units.duration),
     ):
         values = [result[side].get(key) for side in SIDES]
         if key == "restarts" and "hidden" in result:
-            continue  # of a capture it says nothing
+            continue  # meaningless for captures
         if key == "removed_ns":
-            values = [max(value or 0, 0) for value in values]  # below zero where the recorded pass was the faster one
+            values = [max(value or 0, 0) for value in values]  # negative if the recorded pass was faster
         if any(values):
             found.append(f"{sentence} {' and '.join(map(text, values))}")
     used = result.get("processor")
     if used:
         found.append(f"processor time {' and '.join(units.duration(used[f'{side}_ns']) for side in SIDES)} a step")
     if result.get("floor_ns"):
-        found.insert(1, f"differences of whole steps under {units.duration(result['floor_ns'])} cannot be seen")
+        found.insert(1, f"differences of whole steps below {units.duration(result['floor_ns'])} cannot be seen")
     return found
 
 
 def gaps(result: Result) -> list[str]:
-    """Return what the captures do not hold, side by side, and notes."""
+    """Return what each capture lacks, and notes."""
     found = []
     for side, name in zip(SIDES, names(result), strict=True):
         if name == side.upper() and "hidden" not in result:
@@ -335,7 +335,7 @@ def gaps(result: Result) -> list[str]:
 
 
 def settings(result: Result, most: int | None = None) -> str:
-    """Return what was set differently, A's value before B's, in one sentence, `most` of it; nothing where nothing was."""
+    """Return the settings that differ, A's value before B's, in one sentence, at most `most`; "" if none differ."""
     pairs = [
         f"{printable(row['setting'], _NAME)} {' / '.join(printable(content.setting(row[side]), _NAME) for side in SIDES)}"
         for row in result.get("differences") or []
@@ -345,17 +345,17 @@ def settings(result: Result, most: int | None = None) -> str:
 
 
 def nothing_found(result: Result) -> str:
-    """Return why there is no cause, where there is none and nothing was said of it yet."""
+    """Return why no cause is named; "" if there is one, or if the reason is given elsewhere."""
     if result["findings"] or result.get("abstained"):
         return ""
     noise = result.get("significant") is False
-    why = "nothing stands out of the noise" if noise else "no rule recognises where the difference comes from"
+    why = "nothing stands out from the noise" if noise else "no rule recognises the source of the difference"
     further = f"; to find out: {printable(result['to_find_out'], SENTENCE)}" if result.get("to_find_out") else ""
     return f"no cause is named: {why}{further}"
 
 
 def brief(result: Result) -> tuple[str, str]:
-    """Return what is explained, and the answer in few words with the largest cause."""
+    """Return the title, and the answer in few words with the largest cause."""
     found, _ = causes(result)
     much = f"{units.signed(result['wall_delta_ns'])}{_per(result)}"
     if result.get("abstained"):

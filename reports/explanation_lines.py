@@ -1,7 +1,7 @@
-"""An explanation in some LINES lines of text: the answer, the parts of the difference, the causes with evidence and remedies.
+"""An explanation in about LINES lines of text: the answer, the parts of the difference, the causes with evidence and remedies.
 
-What must be read first is served first, and every sentence is whole: what has no room is left out, and it is said where it is.
-Parts and causes without a line of their own are added up in one. Only long sentences make it longer than LINES.
+What to read first comes first, and sentences are never cut: what has no room is left out, with a hint where to find it. Parts
+and causes without their own line are added up. Only long sentences make it longer than LINES.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from kernelscope.reports.explanation import RankedCause, RankedPart, Result, Sca
 from kernelscope.reports.text import SENTENCE, printable
 
 LINES = 24
-_PARTS = 6  # lines of parts, the total included, that causes leave alone
-_FEWEST = 4  # lines of parts where sentences are long
-_ROOMY = 80  # columns from which on sentences take few lines
-_LARGE = 8  # parts that have lines of their own, whatever causes take
-_SETTINGS = 3  # lines of settings where no cause is named
-_CAUSES = 3  # causes that are told with what to do, whatever the parts want
+_PARTS = 6  # lines of parts, including the total, that causes never take
+_FEWEST = 4  # lines of parts if sentences are long
+_ROOMY = 80  # columns: at this width sentences take few lines
+_LARGE = 8  # large parts that keep their own lines, whatever causes need
+_SETTINGS = 3  # lines of settings if no cause is named
+_CAUSES = 3  # causes that keep their remedies, whatever parts need
 _BAR = 40  # columns of the longest bar
 _FULL, _EIGHTHS, _FASTER = "█", " ▏▎▍▌▋▊▉", "▒"
 _STYLES = {"high": "bold", "medium": "", "low": "dim"}
 
 
 def lines(result: Result, width: int, most: int = LINES) -> list[Text]:
-    """Return an explanation as lines of at most `width` columns (20 or more), some `most` (10 or more) of them."""
+    """Return an explanation as about `most` (10 or more) lines of at most `width` (20 or more) columns."""
     ranked, unexplained = explanation.causes(result)
-    told = _Told([_Block.of(cause, explanation.scale(result), width) for cause in ranked], most < LINES)
+    causes = _Shown([_Block.of(cause, explanation.scale(result), width) for cause in ranked], most < LINES)
     head, foot = _head(result, width), _foot(result, width, most)
     wanted = len(explanation.parts(result)) + 1
-    room = most - len(head) - len(foot) - told.height - (1 if ranked else _SETTINGS)
-    # beside large ones a line for the others, and the total
+    room = most - len(head) - len(foot) - causes.height - (1 if ranked else _SETTINGS)
+    # besides the large ones, a line for the others and one for the total
     large = min(explanation.large_parts(result), _LARGE) + 2 if most >= LINES and width >= _ROOMY else 0
-    for_parts = min(wanted, max(room - told.evidence, min(_PARTS, room), large, _FEWEST))
-    whole = told.fill(room - for_parts)
-    left = _left(result, told.untold, unexplained, width) if ranked else []
-    body = [*head, *_parts(result, width, for_parts), *told.lines(), *left, *foot]
+    for_parts = min(wanted, max(room - causes.evidence, min(_PARTS, room), large, _FEWEST))
+    whole = causes.fill(room - for_parts)
+    left = _left(result, causes.omitted, unexplained, width) if ranked else []
+    body = [*head, *_parts(result, width, for_parts), *causes.lines(), *left, *foot]
     if not whole and most >= LINES:
-        body += _fold("all evidence: --format markdown, or the page that -o FILE.html writes", width, "dim")
+        body += _fold("for all evidence: --format markdown, or a page with -o FILE.html", width, "dim")
     return [*body, *(_settings(result, width, most - len(body)) if most >= LINES else [])]
 
 
 def _settings(result: Result, width: int, room: int) -> list[Text]:
-    """Return what was set differently, as much of it as so many lines hold."""
+    """Return the settings that differ, as many as fit into `room` lines."""
     for count in range(len(result.get("differences") or []), 0, -1):
         found = _fold(explanation.settings(result, count), width, "dim")
         if len(found) <= room:
@@ -68,13 +68,13 @@ def _head(result: Result, width: int) -> list[Text]:
 
 
 def _foot(result: Result, width: int, most: int) -> list[Text]:
-    """Return what the numbers rest on, and what the captures are and lack."""
+    """Return facts about the numbers, and what the captures are and lack."""
     said = [" \u00b7 ".join(explanation.facts(result)), *(explanation.gaps(result) if most >= LINES else [])]
     return [line for text in said for line in _fold(text, width, "dim")]
 
 
 def _parts(result: Result, width: int, room: int) -> list[Text]:
-    """Return the parts with bars, and below them the difference that they add up to."""
+    """Return the parts with bars, and below them the difference, which is their sum."""
     if room < 2:
         return []
     shown = explanation.scale(result)
@@ -98,7 +98,7 @@ def _parts(result: Result, width: int, room: int) -> list[Text]:
 
 
 def _bar(share: float, width: int) -> str:
-    """Return a bar to an eighth of a column; where B is faster it is shaded, so that colours are not needed."""
+    """Return a bar to an eighth of a column; shaded if B is faster, so it works without colours."""
     if share < 0:
         return _FASTER * max(round(-share * width), 1)
     eighths = round(share * width * 8)
@@ -107,7 +107,7 @@ def _bar(share: float, width: int) -> str:
 
 @dataclass
 class _Block:
-    """The lines of one cause: its title, each sentence of its evidence, and its remedy. evidence: how many of them are told."""
+    """The lines of one cause: its title, each sentence of its evidence, and its remedy. evidence: sentences shown."""
 
     cause: RankedCause
     title: list[Text]
@@ -129,43 +129,43 @@ class _Block:
         )  # fmt: skip
 
     def lines(self) -> list[Text]:
-        """Return what is told of it."""
-        told = [line for sentence in self.sentences[: self.evidence] for line in sentence]
-        return [*self.title, *told, *self.remedy]
+        """Return the lines to show."""
+        evidence = [line for sentence in self.sentences[: self.evidence] for line in sentence]
+        return [*self.title, *evidence, *self.remedy]
 
 
-class _Told:
-    """The causes that are told: the first ones with their remedies, then evidence and further causes as far as there is room."""
+class _Shown:
+    """The causes to show: the first with their remedies, then evidence and further causes as far as there is room."""
 
     def __init__(self, blocks: Sequence[_Block], brief: bool):
         self._blocks, self._count = blocks, min(len(blocks), _CAUSES)
         for block in blocks[1:] if brief else blocks[_CAUSES:]:
             block.remedy = []
-        told: dict[str, int] = {}  # remedies, and of which cause each was told first
+        first: dict[str, int] = {}  # remedies, and the first cause that has each
         for block in blocks:
             remedy = "\n".join(line.plain for line in block.remedy)
-            if remedy and told.setdefault(remedy, block.cause.number) != block.cause.number:
-                block.remedy = [Text(f"   try: as for {told[remedy]}")]
+            if remedy and first.setdefault(remedy, block.cause.number) != block.cause.number:
+                block.remedy = [Text(f"   try: as for {first[remedy]}")]
         for block in blocks[:1]:
             block.evidence = min(1, len(block.sentences))
 
     @property
     def height(self) -> int:
-        """Lines of what is told by now."""
+        """Number of lines so far."""
         return len(self.lines())
 
     @property
     def evidence(self) -> int:
-        """Lines that the evidence of the first causes takes beyond that."""
+        """Number of lines for the remaining evidence of the first causes."""
         return sum(len(text) for block in self._blocks[: self._count] for text in block.sentences[block.evidence :])
 
     @property
-    def untold(self) -> list[RankedCause]:
-        """The causes that have no line."""
+    def omitted(self) -> list[RankedCause]:
+        """The causes without a line."""
         return [block.cause for block in self._blocks[self._count :]]
 
     def fill(self, room: int) -> bool:
-        """Tell what fits into so many lines: a sentence of each cause, then the next, then further causes; say if all did."""
+        """Add what fits into `room` lines: a sentence of each cause, the next ones, further causes; return whether all fit."""
         whole = True
         for number in range(max((len(block.sentences) for block in self._blocks), default=0)):
             for block in self._blocks[: self._count]:
@@ -175,25 +175,25 @@ class _Told:
                     if fits:
                         room -= len(block.sentences[number])
                         block.evidence += 1
-        while self.untold and len(self._blocks[self._count].title) <= room:
+        while self.omitted and len(self._blocks[self._count].title) <= room:
             room -= len(self._blocks[self._count].title)
             self._count += 1
-        return whole and not self.untold
+        return whole and not self.omitted
 
     def lines(self) -> list[Text]:
-        """Return them."""
+        """Return the lines of all shown causes."""
         return [line for block in self._blocks[: self._count] for line in block.lines()]
 
 
 def _left(result: Result, rest: Sequence[RankedCause], unexplained: int, width: int) -> list[Text]:
-    """Return the causes that have no line of their own, added up, and what is not explained."""
+    """Return the sum of the causes without their own line, and the unexplained rest."""
     shown = explanation.scale(result)
     more = f"and {len(rest)} more: {shown.signed(sum(cause.delta_ns for cause in rest))} {shown.unit}; " if rest else ""
     return _fold(more + explanation.unexplained(result, unexplained), width)
 
 
 def _fold(text: str, width: int, style: str = "") -> list[Text]:
-    """Return a sentence on as many lines as it needs, all but the first indented; nothing for no text."""
+    """Return a sentence on as many lines as it needs, all but the first indented; none for an empty text."""
     return _wrap(Text(text, style=style), width, "  ") if text else []
 
 
@@ -216,7 +216,7 @@ def _fit(line: Text, width: int) -> Text:
 
 
 def _cut(text: str, width: int, pad: bool = False) -> str:
-    """Return text of at most `width` columns, the rest replaced by an ellipsis; padded to it if wanted."""
+    """Return text of at most `width` columns, cut with an ellipsis; padded to `width` if wanted."""
     if cell_len(text) > width:
         text = set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
     return set_cell_size(text, width) if pad else text

@@ -1,4 +1,4 @@
-"""An explanation as the HTML reports show it: its first screen, its causes with links to their rows, and its tables."""
+"""An explanation for HTML reports: its first screen, its causes with links to their rows, and its tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GROUPS = ("layer", "phase", "cell")
 _TIMES = ("delta_ns", "a_ns", "b_ns")
 _EMPTY = ("", units.UNKNOWN)
 Evidence = Callable[[str | None, str | None, str | None, str | None], str]  # side, layer, phase, kind -> identifier or ""
-_SURE = {"name": "named alike", "map": "told with --map"}
+_SURE = {"name": "same name", "map": "given with --map"}
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Link:
 
 @dataclass(frozen=True)
 class ShownFinding:
-    """One cause, ready to be shown. more: how many rows it has besides those of `links`; rows: the identifiers of all."""
+    """One cause, ready to show. more: number of its rows beyond `links`; rows: the identifiers of all its rows."""
 
     number: int
     much: str
@@ -80,15 +80,15 @@ class Explained:
 
     @property
     def rest(self) -> str:
-        """What stands below the causes on the first screen."""
+        """The line below the causes on the first screen."""
         more = len(self.findings) - FIRST
         return (f"{more} more cause{'' if more == 1 else 's'} below; " if more > 0 else "") + self.unexplained
 
 
 def explained(result: Result, key: str, evidence: Evidence | None = None) -> Explained:
-    """Return an explanation for the page; `key` is the prefix of its identifiers there.
+    """Return an explanation for a page; `key` is the prefix of its identifiers there.
 
-    evidence: where the page shows what the account's rows are of (see sections.evidence), if it does.
+    evidence: links from the account's rows to the page's evidence (see sections.evidence), if it has any.
     """
     shown = explanation.scale(result)
     ranked, unexplained = explanation.causes(result)
@@ -115,7 +115,7 @@ def explained(result: Result, key: str, evidence: Evidence | None = None) -> Exp
 def _alternative(result: Result, shown: Scale, total: str) -> str:
     """Return the waterfall in words."""
     parts = ", ".join(f"{part.label} {shown.signed(part.delta_ns)}" for part in explanation.parts(result))
-    return f"Waterfall of the difference, {explanation.title(result)}, in {shown.unit}: {parts}; together {total}."
+    return f"Waterfall of the difference, {explanation.title(result)}, in {shown.unit}: {parts}; total {total}."
 
 
 def _finding(cause: RankedCause, result: Result, shown: Scale, key: str) -> ShownFinding:
@@ -152,9 +152,9 @@ def _row_name(row: Mapping[str, Any], most: int = 80) -> str:
 
 
 def account(result: Result, key: str, evidence: Evidence) -> View:
-    """Return the account, largest differences first, with instrumentation and the sums; its values are exact, in ns.
+    """Return the account, largest differences first, with instrumentation and sums; its values are exact, in ns.
 
-    Of more than MOST rows those with the smallest differences become one; rows of findings stay. Rows link to `evidence`.
+    Beyond MOST rows, those with the smallest differences are merged; rows of findings stay. Rows link to `evidence`.
     """
     rows = sorted(result["rows"], key=lambda row: -abs(row["delta_ns"]))
     linked = {row for finding in result["findings"] for row in finding.get("rows") or []}
@@ -194,12 +194,12 @@ def account(result: Result, key: str, evidence: Evidence) -> View:
 
 
 def _finer(scale: Scale) -> Scale:
-    """Return a scale for single rows, which are smaller than the difference."""
+    """Return a finer scale for single rows, which are smaller than the difference."""
     return replace(scale, decimals=max(scale.decimals, 2)) if scale.unit != "ns" else scale
 
 
 def _heads(a: str, b: str) -> list[str]:
-    """Return the heads of both sides' columns; labels that begin with A and B are heads already."""
+    """Return the headings of both sides' columns; labels that begin with A and B need no prefix."""
     return [name if name.startswith(key) else f"{key}: {name}" for key, name in (("A", a), ("B", b))]
 
 
@@ -208,7 +208,7 @@ def _column(rows: Sequence[Mapping[str, Any]], name: str) -> int:
 
 
 def _sums(name: str, values: Sequence[int | None], scale: Scale) -> list[ViewCell]:
-    """Return a row that stands for several or for none of the account's: B - A, and both sides."""
+    """Return a row that sums several rows, or that is not in the account: B - A, and both sides."""
     delta, *sides = values
     return [ViewCell(name), _difference(delta, scale), *(_time(value, scale) for value in sides), ViewCell(""), ViewCell("")]
 
@@ -244,7 +244,7 @@ def _difference(value: int | None, scale: Scale) -> ViewCell:
 
 
 def matches(result: Result, key: str) -> View:
-    """Return which layers of both sides stand for the same, and how sure that is."""
+    """Return which layers of both sides match, and how certain that is."""
     a, b = explanation.names(result)
     columns = [
         ViewColumn(f"A: {a}"),
@@ -262,8 +262,8 @@ def matches(result: Result, key: str) -> View:
         for match in result["matches"][:MOST]
     ]  # fmt: skip
     left = len(result["matches"]) - MOST
-    caption = f"Which layers stand for the same: {explanation.title(result)}" + (
-        f" (the first {MOST}; {left} more are in the JSON form)" if left > 0 else ""
+    caption = f"Matching layers: {explanation.title(result)}" + (
+        f" (the first {MOST}; {left} more in the JSON output)" if left > 0 else ""
     )
     return View(f"{key}-matches", caption, columns, rows)
 
@@ -274,8 +274,8 @@ def _layers(names: Sequence[str]) -> ViewCell:
 
 
 def differences(result: Result, key: str) -> View:
-    """Return the settings, versions and variables on which the sides differ."""
+    """Return the settings, versions and variables that differ."""
     a, b = explanation.names(result)
     rows = [[text_cell(row["setting"]), text_cell(row["a"]), text_cell(row["b"])] for row in result["differences"]]
     columns = [ViewColumn("setting"), ViewColumn(f"A: {a}"), ViewColumn(f"B: {b}")]
-    return View(f"{key}-differences", f"What was set differently: {explanation.title(result)}", columns, rows, tools=False)
+    return View(f"{key}-differences", f"Settings that differ: {explanation.title(result)}", columns, rows, tools=False)

@@ -1,4 +1,4 @@
-"""Tables that fit a terminal of any width: columns side by side as far as they fit, the rest of a row beneath it."""
+"""Tables that fit a terminal of any width: as many columns as fit side by side, and the rest of each row beneath it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from rich.text import Text
 from kernelscope.reports.table import Table
 from kernelscope.reports.text import printable
 
-_GAP = 2  # columns of the terminal between two of a table
-_BREAKING = 52  # in which words that are longer, such as paths, may be broken
-_LEAST = 32  # columns of the terminal in which a long text is still readable
-_NUMBER = re.compile(r"[<>]?[-+±]?[\d,]+(\.\d+)?( ?[%\u00d7]| [\w/]+)?")  # with a unit maybe
+_GAP = 2  # terminal columns between two table columns
+_BREAKING = 52  # terminal columns: longer words, such as paths, may be broken
+_LEAST = 32  # terminal columns: a long text is still readable in them
+_NUMBER = re.compile(r"[<>]?[-+±]?[\d,]+(\.\d+)?( ?[%\u00d7]| [\w/]+)?")  # possibly with a unit
 
 
 @dataclass(frozen=True)
 class Fitted:
     """A table under its title.
 
-    Where a row is wider than the terminal, what is the same in all rows is said once on top. Then of a table with columns that
-    count most as many of these stay as have room; of others the longest text wraps within its column or, where that would be
+    If rows are wider than the terminal, values that all rows share are stated once on top. Then a table with ranked columns
+    (`first`) keeps as many of them as fit. In other tables the longest text wraps within its column or, if that would be too
     narrow, goes beneath the row, then the next longest, and so on. The first column stays. Nothing is cut.
     """
 
@@ -55,16 +55,16 @@ class Fitted:
             yield ""
 
     def _same(self, column: str) -> bool:
-        """Return whether all of several rows have one value here."""
+        """Return whether there are several rows and all have the same value in this column."""
         values = self.table.column(column)
         return len(values) > 1 and all(value == values[0] for value in values)
 
     def _over(self, columns: Sequence[str], width: int) -> int:
-        """Return by how much these columns are wider than the terminal."""
+        """Return how much wider these columns are than the terminal."""
         return sum(self._widths[column] + _GAP for column in columns) - _GAP - width
 
     def _layout(self, columns: Sequence[str], width: int) -> tuple[list[str], str | None]:
-        """Return the columns that stand side by side, and the one of these that wraps, if one does."""
+        """Return the columns to show side by side, and the one that wraps, if any."""
         if self.table.first and self._over(columns, width) > 0:
             name = self.table.first[0]
             return [name, *self._beside(columns, width)], name
@@ -78,7 +78,7 @@ class Fitted:
         return beside, None
 
     def _beside(self, columns: Sequence[str], width: int) -> Iterator[str]:
-        """Yield the columns that count most as far as they have room beside the name, in their order."""
+        """Yield the ranked columns, in order, that fit beside the name."""
         room = width - max(width // 3, 20)
         for column in self.table.first[1:]:
             if column in columns:
@@ -91,7 +91,7 @@ class Fitted:
         return max((cell_len(word) for value in self.table.column(column) for word in shown(value).split()), default=0)
 
     def _drawn(self, columns: Sequence[str], beside: Sequence[str], wrapped: str | None, width: int) -> Iterator[RenderableType]:
-        """Yield the rows as tables of equal columns: where something goes beneath a row, its table ends there."""
+        """Yield the rows as tables with equal columns: a table ends where something goes beneath a row."""
         beneath = [column for column in columns if column not in beside]
         spelled = {column: max(self._widths[column], cell_len(heading(column))) for column in beside}
         one_line = sum(spelled.values()) + _GAP * (len(beside) - 1) <= width  # headings too
@@ -116,7 +116,7 @@ class Fitted:
 
     @cached_property
     def _widths(self) -> dict[str, int]:
-        """What each column takes: its longest cell, or the longest word of its heading."""
+        """The width of each column: its longest cell, or the longest word of its heading."""
         return {
             column: max(map(cell_len, [*heading(column).split(), *map(shown, self.table.column(column))]), default=0)
             for column in self.table.columns
@@ -124,18 +124,18 @@ class Fitted:
 
     @cached_property
     def _numeric(self) -> set[str]:
-        """The columns of numbers."""
+        """The columns with numbers."""
         known = {name: [value for value in self.table.column(name) if value is not None] for name in self.table.columns}
         return {name for name, values in known.items() if values and all(map(_number, values))}
 
 
 def heading(column: str) -> str:
-    """Return a column's name as people read it."""
+    """Return a column's name for reading."""
     return printable(column).replace("_", " ")
 
 
 def shown(value: Any) -> str:
-    """Return a value as people read it, in full."""
+    """Return a value for reading, in full."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -144,11 +144,11 @@ def shown(value: Any) -> str:
 
 
 def _number(value: Any) -> bool:
-    """Return whether a cell is a number, with a unit maybe."""
+    """Return whether a cell is a number, possibly with a unit."""
     return not isinstance(value, bool) and (isinstance(value, int | float) or bool(_NUMBER.fullmatch(str(value))))
 
 
 def _detail(column: str, value: Any) -> str:
-    """Return a cell as it is said in a line: numbers and yes or no need their heading."""
+    """Return a cell for a line of details: numbers and yes or no need their heading."""
     plain = isinstance(value, str) and not value[:1].isdigit()
     return shown(value) if plain else f"{heading(column)} {shown(value)}"

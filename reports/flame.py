@@ -1,4 +1,4 @@
-"""Flame graphs of one or several runs: one part of a page, in which a reader chooses the run and the way of folding."""
+"""Flame graphs of one or several runs: a part of a page where the reader chooses the run and how to fold it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from kernelscope.reports.interactive import Interactive
 from kernelscope.reports.text import WHOLE, printable
 
 _HOW = (
-    "A frame is as wide as the time that it took, with all that is inside of it; below it stand the frames inside of it, the "
-    "longest first, not in order of time. Times are of recorded steps, which take longer than clean ones. Click a frame to fill "
-    "the width with it, one above it to go back"
+    "The width of a frame is its time, including the frames inside it, which are below it, longest first rather than in order "
+    "of time. Times are of recorded steps, which take longer than clean ones. Click a frame to fill the width with it, or one "
+    "above it to go back"
 )
 _COLUMNS = ("key", "title", "what", "per", "name", "frame", "depth", "total_ns", "count")
 
 
 def flame(sides: Sequence[tuple[str, Mapping[str, Any] | str]]) -> Interactive:
-    """Return the flame graphs of runs: what each is called, and what analysis.timeline.flame gives of it or why there is none."""
+    """Return the flame graphs of runs: (name, result of analysis.timeline.flame or the reason why there is none)."""
     found = [(name, side) for name, side in sides if not isinstance(side, str)]
     missing = [f"{name}: {side}" for name, side in sides if isinstance(side, str)]
     missing += [f"{name}: left out: {'; '.join(side['left_out'])}" for name, side in found if side["left_out"]]
@@ -37,7 +37,7 @@ def _side(name: str, side: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _alternative(found: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
-    """Say how long each run's whole is and what the largest frames directly below it are."""
+    """Return the total time of each run and the largest frames directly below it, in words."""
     if not found:
         return "No flame graph."
     said = []
@@ -45,5 +45,5 @@ def _alternative(found: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
         tree = side["trees"][0]
         rows = zip(tree["depth"], tree["name"], tree["total_ns"], strict=True)
         top = [f"{side['names'][text]} {units.duration(total)}" for depth, text, total in rows if depth == 1]
-        said.append(f"{name} {units.duration(tree['total_ns'][0])}, of it {', '.join(top[:3])}")
+        said.append(f"{name} {units.duration(tree['total_ns'][0])}, of which {', '.join(top[:3])}")
     return f"Flame graph: {'; '.join(said)}. The same numbers are in the tables by layer and by kernel."

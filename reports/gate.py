@@ -1,4 +1,4 @@
-"""What a gate says, for people, for pull requests (Markdown) and for servers that collect tests (JUnit XML)."""
+"""The verdict of a gate for the terminal, for pull requests (Markdown) and for CI servers (JUnit XML)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def headline(verdict: Mapping[str, Any], result: Mapping[str, Any]) -> str:
 
 
 def remark(verdict: Mapping[str, Any]) -> str:
-    """Return why, and what these recordings could not have shown."""
+    """Return the reason, and which changes these recordings cannot show."""
     seen = verdict["seen"]
     blind = seen is not None and seen > verdict["limit"]
-    limit = f"; changes under {seen:.1%} cannot be seen in these recordings" if blind else ""
+    limit = f"; changes below {seen:.1%} cannot be seen in these recordings" if blind else ""
     return f"{verdict['why']}{limit}"
 
 
@@ -37,7 +37,7 @@ def markdown(verdict: Mapping[str, Any], result: Mapping[str, Any]) -> str:
 
 
 def junit(verdict: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """Return a JUnit test suite of one case, whose failure holds the account as text; an undecided gate is a skipped test."""
+    """Return a JUnit test suite with one case, whose failure contains the account; an undecided gate is a skipped test."""
     base, new = (text.printable(name) for name in explanation.names(result))
     status = verdict["status"]
     counts = {"tests": "1", "failures": str(int(status == "failed")), "skipped": str(int(status == "undecided")), "errors": "0"}
@@ -59,7 +59,7 @@ def junit(verdict: Mapping[str, Any], result: Mapping[str, Any]) -> str:
 
 
 def _account(result: Mapping[str, Any]) -> str:
-    """Return the account as `explain` prints it, without what XML cannot hold."""
+    """Return the account as `explain` prints it, without characters that XML does not allow."""
     return "\n".join(text.printable(line.plain.rstrip(), None) for line in explanation_lines.lines(result, _WIDTH))
 
 

@@ -1,4 +1,4 @@
-"""Why a job hangs, for people: who is waited for, and who waits for whom."""
+"""Render why a job hangs: which rank is waited for, and who waits for whom."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def answer(result: Result) -> str:
     known = [rank for rank in result["roots"] if rank not in result["missing"]]
     if not known:
         waits, gone = len(result["waits"]), _listed(result["roots"])
-        return f"Which rank it is is not known: {waits} ranks wait for ranks without a dump ({gone})."
+        return f"The rank at fault is unknown: {waits} ranks wait for ranks without a dump ({gone})."
     mine = [wait for wait in result["waits"] if set(wait["for"]) & set(known)]
     who, verb = (f"Rank {known[0]} has", "waits") if len(known) == 1 else (f"Ranks {_listed(known)} have", "wait")
     where = f"{mine[0]['operation']} #{mine[0]['sequence']} of {mine[0]['group']}"
     waiting = "1 rank waits" if len(mine) == 1 else f"{len(mine)} ranks wait"
-    return f"{who} not begun what {waiting} for, such as {where}, and {verb} for nobody."
+    return f"{who} not begun what {waiting} for, such as {where}, and {verb} for no other rank."
 
 
 def _listed(ranks: Sequence[int]) -> str:
@@ -64,7 +64,7 @@ def markdown(result: Result) -> str:
 
 
 def notes(result: Result) -> list[str]:
-    """Return what is to be known beside it."""
+    """Return the notes below the table."""
     missing = result["missing"]
     said = [f"no dump of {'rank' if len(missing) == 1 else 'ranks'} {_listed(missing)}"] if missing else []
-    return [*said, *result["notes"], "sends and receives are not looked at"]
+    return [*said, *result["notes"], "sends and receives are not analysed"]

@@ -1,7 +1,7 @@
-"""One HTML file per comparison, explanation or run that needs nothing else: no network, no second file.
+"""Write a self-contained HTML file per comparison, explanation, run or capture: it needs no network and no second file.
 
-Pages are drawn by the templates beside, with autoescaping; what comes out of traces passes through `text.printable` first. The
-page's own policy (Content-Security-Policy) forbids every request, and every script but those that `interactive.scripts` gives.
+The templates beside this module draw the pages, with autoescaping; texts from traces pass through `text.printable` first. The
+page's Content-Security-Policy forbids every request, and every script except those of `interactive.scripts`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NUMBERS = "the numbers are in the table of"
 def write_comparison(result: Result, path: Path, interactive: Sequence[Interactive] = ()) -> None:
     """Write the report of a comparison (the result of analysis.compare), with its interactive parts.
 
-    Raises OSError when the file cannot be written.
+    Raises OSError if the file cannot be written.
     """
     _write(_page("report.html", {**_context(result, []), "interactive": interactive}), path)
 
@@ -63,15 +63,15 @@ def write_run(
 ) -> None:
     """Write the report of one run.
 
-    result: analysis.compare of this run alone. breakdowns: Breakdown.as_dict of every table to show; one that could not be made
-    is {"by", "unavailable": reason, "rows": []}. parts: roofline and energy, where the run has them (see `measured`).
-    interactive: its interactive parts. first: what must be known before any table is read. advised: what to do
-    about it (analysis.advise). Raises OSError when the file cannot be written.
+    result: analysis.compare of this run alone. breakdowns: Breakdown.as_dict of every table to show; a missing one is
+    {"by", "unavailable": reason, "rows": []}. parts: roofline and energy, if the run has them (see `measured`). interactive: its
+    interactive parts. first: a remark to read before any table. advised: its advice (analysis.advise). Raises OSError if the file
+    cannot be written.
     """
     context = _context(result, breakdowns, parts)
     warnings = [*([first] if first else []), *content.warnings(result, traced=not first)]
     context |= {"interactive": interactive, "warnings": warnings, **_advised(advised)}
-    if advised is not None:  # of a run alone: what it is stands above its answer
+    if advised is not None:  # the page of a single run names it above the answer
         name = result["frameworks"][0]
         named = PurePath(result["network"]["name"]).stem == name  # a script's own name
         work = context["work"] if named else f"{name} · {context['work']}"
@@ -82,7 +82,7 @@ def write_run(
 def write_explanation(result: Mapping[str, Any], path: Path) -> None:
     """Write the report of an explanation alone (the result of analysis.explain).
 
-    Raises OSError when the file cannot be written.
+    Raises OSError if the file cannot be written.
     """
     _write(_page("explanation.html", _explanation(result)), path)
 
@@ -98,8 +98,8 @@ def write_capture(
 ) -> None:
     """Write the report of an imported capture: import.json and the envelopes of its breakdowns, as `write_run` takes them.
 
-    interactive: its interactive parts. advised: what to do about it. calls: those of the device's interface (accounting.calls).
-    device: tables of what the device did (see `measured`). Raises OSError when the file cannot be written.
+    interactive: its interactive parts. advised: its advice. calls: calls of the device's API (accounting.calls). device: tables
+    of what the device did (see `measured`). Raises OSError if the file cannot be written.
     """
     tables = {"calls": breakdown_views.calls(calls), "device": device}
     context = {**_capture(record, breakdowns), **tables, "interactive": interactive}
@@ -111,9 +111,9 @@ def write_capture(
 
 
 def write_page(template: str, context: Mapping[str, Any], path: Path) -> None:
-    """Write a page of another module's making: one of the templates, with what it shows; "interactive" are its Interactive.
+    """Write a page from one of the templates with its context, for other modules; "interactive" lists its Interactive parts.
 
-    Raises OSError like the others.
+    Raises OSError if the file cannot be written.
     """
     _write(_page(template, context), path)
 
@@ -137,17 +137,17 @@ def _page(template: str, context: Mapping[str, Any]) -> str:
 
 
 def _packed(rows: str) -> Markup:
-    """Return rows of a table, which the templates have escaped, as the text of a script element."""
+    """Return rows of a table, already escaped by the templates, as the text of a script element."""
     return Markup(interactive.packed(rows))  # noqa: S704 (base64)
 
 
 def _advised(result: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what the templates show of advice."""
+    """Return the context for advice."""
     return {"advised": None if result is None else advice.page(result)}
 
 
 def _explanation(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return everything that the page of an explanation shows."""
+    """Return the context of an explanation's page."""
     known = [str(result[name]) for name in ("network", "mode") if result.get(name)]
     known += [f"batch {result['batch']}"] if result.get("batch") else []
     return {
@@ -173,12 +173,12 @@ def _explained(
 
 
 def _capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return everything that the page of an imported capture shows."""
+    """Return the context of an imported capture's page."""
     shown = captures.first(breakdowns)
     return {
         "title": " · ".join(entry["name"] for entry in record["sources"]),
         "headline": captures.headline(record, breakdowns),
-        "work": f"a capture that was imported: {', '.join(entry['name'] for entry in record['sources'])}",
+        "work": f"an imported capture: {', '.join(entry['name'] for entry in record['sources'])}",
         "chart": _chart_of_rows(shown) if shown is not None else None,
         "facts": breakdown_views.capture_facts(captures.facts(record, breakdowns)),
         "warnings": captures.warnings(record),
@@ -198,7 +198,7 @@ def _chart_of_rows(shown: Mapping[str, Any]) -> Markup:
 
 
 def _context(result: Result, breakdowns: Sequence[Mapping[str, Any]], parts: Sequence[MeasuredPart] = ()) -> dict[str, Any]:
-    """Return everything that the templates show."""
+    """Return the context of a comparison's or a run's page."""
     return {
         "alone": len(result["frameworks"]) == 1,
         "title": f"{result['network']['name']} · {result['mode']} · {', '.join(result['frameworks'])}",
@@ -235,16 +235,16 @@ def _context(result: Result, breakdowns: Sequence[Mapping[str, Any]], parts: Seq
 
 
 def _drawn(part: MeasuredPart) -> Markup | None:
-    """Return a part's figure as SVG for wide pages; None where it has none."""
+    """Return a part's figure as SVG for wide pages; None if it has none."""
     if part.draw is None:
         return None
     key = sections.identifier(part.title)
-    # names in a roofline do not fit a narrow page; there the interactive one shows the same
+    # names in a roofline do not fit a narrow page, which has the interactive roofline
     return svg.sized(part.draw, key, printable(part.alternative), {"wide": _WIDE})
 
 
 def _charts(result: Result) -> dict[str, Callable[[], Markup]]:
-    """Return what draws the figures as SVG, each for wide and for narrow pages; the style sheet shows one of them."""
+    """Return functions that draw the figures as SVG for wide and narrow pages; the style sheet shows one of both."""
     drawn: dict[str, tuple[Callable[[Result, figures.Style], Figure], str]] = {
         "step_times": (figures.step_times, _alternative(result)),
         "kinds": (figures.kinds_stacked, f"Stacked bars of each framework's step by kind of kernel; {_NUMBERS} kinds."),

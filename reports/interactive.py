@@ -1,8 +1,8 @@
-"""Parts of a page that a reader moves about in: what they are, and the scripts and data that the page holds for them.
+"""Interactive parts of a page, with the scripts and data that it embeds for them.
 
-A part is drawn by `templates/<kind>.js`, which puts a function into `kernelscope.charts`; `templates/interactive.js` unpacks the
-data and calls it. Apache ECharts (templates/vendor) is in a page only where it has such parts; TanStack Table and TanStack
-Virtual, which tables.js and windowed.js build on, are in every page. Nothing is asked of a network.
+`templates/<kind>.js` draws a part with a function in `kernelscope.charts`; `templates/interactive.js` unpacks the data and calls
+it. Only pages with such parts contain Apache ECharts (templates/vendor); every page contains TanStack Table and TanStack Virtual,
+which tables.js and windowed.js use. Pages never access a network.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ LIBRARIES = {
     WINDOWS: "TanStack Virtual 3.19.11 (MIT License)",
     CHARTS: "Apache ECharts 6.1.0 (Apache License 2.0)",
 }
-_PACK = 20_000  # characters of JSON from which on it is packed
-# so that no text ends the element that the data stands in, or begins another
+_PACK = 20_000  # characters: longer JSON is packed
+# so that no text can end the element of the data or begin another
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
@@ -35,9 +35,9 @@ class Interactive:
     """One interactive part of a page.
 
     key: id of its element, unique in the page. title: its heading. kind: the script that draws it, templates/<kind>.js.
-    data: plain JSON, its names passed through `text.printable`; empty where there is nothing to draw. alternative: what it shows
-    in a sentence, for those who cannot see it, and where the same numbers stand as a table. note: what stands beside it: what it
-    is of, what was left out, or why there is nothing.
+    data: plain JSON, its names passed through `text.printable`; empty if there is nothing to draw. alternative: a sentence with
+    its content, for readers who cannot see it, and the table with the same numbers. note: a remark on what it covers, what was
+    left out, or why it is empty.
     """
 
     key: str
@@ -51,17 +51,17 @@ class Interactive:
     def embedded(self) -> Markup:
         """Return the data as text of a script element of type application/json.
 
-        Long data is {"gzip": base64 of the compressed JSON}. Raises ValueError where a number is not finite: JSON has none such.
+        Long data is {"gzip": base64 of the compressed JSON}. Raises ValueError for infinite numbers and NaN, which JSON lacks.
         """
         text = json.dumps(self.data, allow_nan=False, separators=(",", ":"))
         text = packed(text) if len(text) > _PACK else text
         for character, escape in _ESCAPES.items():
             text = text.replace(character, escape)
-        return Markup(text)  # noqa: S704 (holds no character that means anything in HTML)
+        return Markup(text)  # noqa: S704 (holds no character with a meaning in HTML)
 
 
 def packed(text: str) -> str:
-    """Return {"gzip": base64 of the compressed text} as JSON, which `unpacked.js` reads: of the same text the same bytes."""
+    """Return {"gzip": base64 of the compressed text} as JSON for `unpacked.js`; the same text gives the same bytes."""
     compressed = gzip.compress(text.encode("utf8"), compresslevel=9, mtime=0)
     return json.dumps({"gzip": base64.b64encode(compressed).decode("ascii")})
 
@@ -70,7 +70,7 @@ def packed(text: str) -> str:
 class Script:
     """A script of a page.
 
-    digest: its SHA-256 in base64, by which the page's policy allows it. library: name, version and licence where others wrote it.
+    digest: its SHA-256 in base64, by which the page's policy allows it. library: name, version and licence, if third-party.
     """
 
     text: Markup
@@ -79,7 +79,7 @@ class Script:
 
 
 def scripts(parts: Sequence[Interactive]) -> list[Script]:
-    """Return the scripts of a page in their order: tables first; what its interactive parts need only where it has some."""
+    """Return the scripts of a page in order: tables first, then those for its interactive parts, if it has any."""
     kinds = list(dict.fromkeys(part.kind for part in parts if part.data))
     names = [TABLES, WINDOWS, "unpacked.js", "windowed.js", "tables.js"]
     if kinds:

@@ -1,4 +1,4 @@
-"""The interactive parts of reports: timelines, flame graphs and what was sampled over time, of runs and of imported captures."""
+"""Make the interactive parts of reports on runs and imported captures: timelines, flame graphs, rooflines, samples."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from kernelscope.reports.roofline import roofline as roofline_part
 
 Source = TypeVar("Source")
 Made = TypeVar("Made")
-Known = Callable[[Any], Any]  # what is known by now of the ceilings of a run's record
-Side = tuple[str, Mapping[str, Any] | str]  # its name, and what there is to draw or the reason why there is nothing
+Known = Callable[[Any], Any]  # returns the best known ceilings for those in a run's record
+Side = tuple[str, Mapping[str, Any] | str]  # its name, and what to draw or the reason why there is nothing
 
 
 def of_runs(runs: Sequence[Run], known: Known) -> list[Interactive]:
@@ -36,12 +36,12 @@ def of_runs(runs: Sequence[Run], known: Known) -> list[Interactive]:
 
 
 def beside(result: Mapping[str, Any], folder: Path, known: Known) -> list[Interactive]:
-    """Return the parts of a recorded comparison, from the run folders beside it; of one that is gone, the reason."""
+    """Return the parts of a recorded comparison, from the run folders beside it; a missing folder gives a reason."""
     return _of_runs([(name, _tried(partial(_run, folder), name)) for name in result["frameworks"]], known)
 
 
 def of_capture(name: str, trace: Trace) -> list[Interactive]:
-    """Return the parts of an imported capture that there is something to draw of."""
+    """Return the non-empty parts of an imported capture."""
     parts = [*_of_traces([(name, trace)]), *_memory([(name, trace)])]
     if len(trace.samples) or len(trace.memory):
         parts += lines.over_time(_sides([(name, trace)], over_time.of_trace))
@@ -62,7 +62,7 @@ def _memory(traces: Sequence[tuple[str, Trace | str]]) -> list[Interactive]:
 
 
 def _rooflines(names: Sequence[str], both: Sequence[tuple[Run | str, Trace | str]], known: Known) -> list[Interactive]:
-    """Return the rooflines of runs of which one has ceilings; nothing where none has."""
+    """Return the rooflines of runs if any has ceilings; else nothing."""
     if not any(has_ceilings(run) for run, _ in both if not isinstance(run, str)):
         return []
     made = [_tried(partial(_roofline, known), pair) for pair in both]
@@ -84,13 +84,13 @@ def _roofline(known: Known, pair: tuple[Run | str, Trace | str]) -> dict[str, An
 
 
 def _of_traces(traces: Sequence[tuple[str, Trace | str]]) -> list[Interactive]:
-    drawn = partial(timeline, whole=len(traces) == 1)  # several are aligned at their steps
+    drawn = partial(timeline, whole=len(traces) == 1)  # several timelines are aligned at their steps
     return [timelines.timeline(_sides(traces, drawn)), flames.flame(_sides(traces, flame))]
 
 
 def _run(folder: Path, name: str) -> Run:
-    """Open a run folder beside a comparison; raise EvidenceError where there is none."""
-    # compare.json may be somebody else's: no name in it leads out of its folder
+    """Open a run folder beside a comparison; raise EvidenceError if there is none."""
+    # compare.json may be untrusted: no name in it may lead out of its folder
     if Path(name).name != name or kind_of(folder / name) is not Kind.RUN:
         raise EvidenceError("its run folder is not beside the comparison")
     return Run(folder / name)
@@ -101,7 +101,7 @@ def _sides(sources: Sequence[tuple[str, Source | str]], make: Callable[[Source],
 
 
 def _tried(make: Callable[[Source], Made], source: Source) -> Made | str:
-    """Return what `make` makes of a source, or why the evidence does not allow it."""
+    """Return the result of `make`, or why the evidence does not allow it."""
     try:
         return make(source)
     except EvidenceError as error:

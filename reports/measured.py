@@ -1,4 +1,4 @@
-"""What pages show of the device: its work (occupancy, copies, overlap, memory), roofline and energy, where there are any."""
+"""The parts of pages about the device: its work (occupancy, copies, overlap, memory), roofline and energy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class MeasuredPart:
-    """One part of the section. draw: its figure in a style, None for none. lines: what stands below its tables."""
+    """One part of the section. draw: draws its figure in a style, or None. lines: the lines below its tables."""
 
     title: str
     views: list[View]
@@ -38,9 +38,9 @@ class MeasuredPart:
 
 
 def of_run(run: Run, known: Callable[[Any], Any]) -> list[MeasuredPart]:
-    """Return the roofline and the energy of a run, as far as it has what they take.
+    """Return the roofline, the energy and the device's tables of a run, as far as it has the data.
 
-    known: what is known by now of the ceilings of a run's record.
+    known: returns the best known ceilings for those in a run's record.
     """
     found = []
     record = run.record.get("ceilings") or {}
@@ -54,7 +54,7 @@ def of_run(run: Run, known: Callable[[Any], Any]) -> list[MeasuredPart]:
 
 
 def of_device(trace: Trace, record: Mapping[str, Any] | None = None) -> list[View]:
-    """Return the tables of what an accelerator did that have rows; none of a processor. record: run.json of our own run."""
+    """Return the non-empty tables of an accelerator's work; none for a processor. record: run.json of our own run."""
     if not len(trace.kernels) or set(trace.kernels["device"].dropna().astype(str)) <= {"cpu"}:
         return []
     made = tables(trace, NAMES, record)
@@ -99,7 +99,7 @@ def roofline(found: Mapping[str, Any]) -> MeasuredPart:
     left = [f"{len(rows) - MOST} more rows are in `kernelscope roofline`"] if len(rows) > MOST else []
     return MeasuredPart(
         "Roofline", [view], [*left, *device.roofline_lines(found)], lambda style: figures.roofline(found, style),
-        "Attained operations a second over operations a byte, below the ceilings; the numbers are in the table Roofline.",
+        "Attained operations per second over operations per byte, with the ceilings; the numbers are in the table Roofline.",
     )  # fmt: skip
 
 
@@ -113,7 +113,7 @@ def _where(row: Row) -> str:
 
 
 def energies(steps: Sequence[Row], layers: Sequence[Row], facts: Mapping[str, Any] | None, reason: str | None) -> MeasuredPart:
-    """Return the part of a run's energy: per step by source, and by layer with its `facts`, or the reason why not."""
+    """Return the part on a run's energy: per step by source, and by layer with its `facts`, or the reason why not."""
     views = [_view("energy-step-table", "Energy per step", steps, [energy.readable(row) for row in steps])]
     lines = [energy.INTERVALS]
     if facts is not None:
@@ -128,10 +128,10 @@ def unavailable(title: str, reason: str) -> MeasuredPart:
 
 
 def _view(key: str, caption: str, rows: Sequence[Row], shown: Sequence[Row]) -> View:
-    """Return a table of readable rows, sorted by the raw ones, of which the readable ones have the keys or others."""
+    """Return a table of readable rows that sorts by the raw rows, whose keys may differ."""
     names = [name for name in (shown[0] if shown else ()) if any(row[name] is not None for row in shown)]
     is_number = {name: name != "evidence" and any(str(row[name])[:1].isdigit() for row in shown) for name in names}
-    names = sorted(names, key=lambda name: is_number[name] and 1 + ("(ms)" not in name))  # what it is, then the time
+    names = sorted(names, key=lambda name: is_number[name] and 1 + ("(ms)" not in name))  # names first, then times
     numeric = [is_number[name] for name in names]
     columns = [ViewColumn(name.replace("_", " "), number) for name, number in zip(names, numeric, strict=True)]
     body = [[_cell(name, row[name], raw) for name in names] for row, raw in zip(shown, rows, strict=True)]
@@ -139,7 +139,7 @@ def _view(key: str, caption: str, rows: Sequence[Row], shown: Sequence[Row]) -> 
 
 
 def _cell(name: str, text: Any, raw: Row) -> ViewCell:
-    """Return a cell that is sorted by its number, where the raw row has one of the same meaning."""
+    """Return a cell that sorts by its number, if the raw row has one with the same meaning."""
     if text is None or isinstance(text, bool):
         return text_cell(text)
     value = next((raw[key] for key in _keys(name) if isinstance(raw.get(key), int | float)), None)
@@ -150,7 +150,7 @@ def _cell(name: str, text: Any, raw: Row) -> ViewCell:
 
 
 def _keys(name: str) -> tuple[str, ...]:
-    """Return the keys of raw rows that a heading may stand for."""
+    """Return the keys of raw rows that a heading may mean."""
     plain = name.removesuffix(" (ms)").replace(" ", "_")
     rates = {"Gflop/s": "gflops_per_s", "GB/s": "gbytes_per_s", "flop/byte": "intensity"}
     return (name, rates.get(name, plain), f"{plain}_ns", f"{plain}_uj", f"{plain}_w")

@@ -1,4 +1,4 @@
-"""Memory over time by kind and by layer: the part of a page in which a reader clicks a moment to see which layers hold what."""
+"""Memory over time by kind and by layer: a part of a page; a click shows which layers hold memory at that moment."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from kernelscope.reports.interactive import Interactive
 from kernelscope.reports.text import printable
 
 _HOW = (
-    "What the framework's allocator had handed out, by what it was for, as told by the operator that took it and by how long it "
-    "was kept. Of the kernels pass; shaded: the measured steps. Click a moment, or move with the arrow keys, to see which layers "
-    "hold what"
+    "Memory allocated by the framework, by purpose, which is derived from the operator that allocated it and from its lifetime. "
+    "From the kernels pass; the measured steps are shaded. Click a moment, or move with the arrow keys, to see which layers "
+    "hold memory"
 )
 
 
 def memory(sides: Sequence[tuple[str, Mapping[str, Any] | str]]) -> list[Interactive]:
-    """Return the part of a page: what each run is called, and what analysis.timeline.memory gives of it or why there is none.
+    """Return the part of a page: (name, result of analysis.timeline.memory or the reason why there is none) for each run.
 
-    The device that holds most comes first. Nothing where no run has allocations with addresses.
+    The device with the highest peak comes first. Empty if no run has allocations with addresses.
     """
     shown = [
         (f"{name}: {use['device']}" if len(sides) > 1 else str(use["device"]), use)
@@ -47,7 +47,7 @@ def _totals(use: Mapping[str, Any]) -> list[int]:
 
 
 def _alternative(shown: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
-    """Say the most that each device held, and of what that was."""
+    """Return the peak of each device and its composition, in words."""
     said = []
     for name, use in shown:
         totals = _totals(use)

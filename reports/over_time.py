@@ -1,4 +1,4 @@
-"""Memory, power and utilisation over time, of one or several runs: one part of a page with a panel a quantity."""
+"""Memory, power and utilisation over time of one or several runs: a part of a page with a panel per quantity."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _Found = list[tuple[str, Mapping[str, Any]]]
 
 
 def over_time(sides: Sequence[tuple[str, Mapping[str, Any] | str]]) -> list[Interactive]:
-    """Return the part of a page for runs: what each is called, and what analysis.timeline.over_time gives or why there is none.
+    """Return the part of a page: (name, result of analysis.timeline.over_time or the reason why there is none) for each run.
 
-    A quantity that no run has stands in the note with the reason.
+    The note lists quantities that no run has, with the reasons.
     """
     missing = [f"{name}: {side}" for name, side in sides if isinstance(side, str)]
     charts, said = [], []
@@ -40,7 +40,7 @@ def _of(side: Mapping[str, Any], key: str) -> Iterable[Mapping[str, Any]]:
 
 
 def _chart(title: str, found: _Found, several: bool) -> dict[str, Any]:
-    """Return one panel: the lines of all runs, each since its own start. several: the page is of more runs than one."""
+    """Return one panel: the lines of all runs, each from its own start. several: whether the page has several runs."""
     shown = [(name, quantity) for name, quantity in found if quantity["series"]]
     unit = shown[0][1]["unit"]
     lines = [
@@ -60,7 +60,7 @@ def _chart(title: str, found: _Found, several: bool) -> dict[str, Any]:
 
 
 def _missing(title: str, found: _Found) -> list[str]:
-    """Return why a quantity is not there, said once for all runs of which the same is true."""
+    """Return why a quantity is missing, once for all runs with the same reason."""
     reasons: dict[str, list[str]] = {}
     for name, quantity in found:
         if quantity["unavailable"]:
@@ -71,7 +71,7 @@ def _missing(title: str, found: _Found) -> list[str]:
 
 
 def _most(title: str, found: _Found) -> list[str]:
-    """Return the most of each line in words."""
+    """Return the maximum of each line in words."""
     show = {"B": units.size, "W": units.watts, "": units.percent}
     said = []
     for name, quantity in found:

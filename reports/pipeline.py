@@ -1,4 +1,4 @@
-"""A job that trains in a pipeline, as it is said and shown: what unequal work costs, and whose it is."""
+"""Render a pipeline-parallel job: what unequal work costs, and whose work is unequal."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from kernelscope.reports.table import Table, of_rows
 from kernelscope.reports.trimmed import Trimmed
 
 Result = Mapping[str, Any]
-_LITTLE = 0.01  # of a step: less is not worth a sentence
-_MOSTLY = 0.5  # of what is lost to a stage: one worker of it causes it, or all do
+_LITTLE = 0.01  # of a step: smaller effects are not mentioned
+_MOSTLY = 0.5  # of a stage's loss: tells whether one of its workers causes it, or all do
 
 
 def answer(result: Result) -> str:
-    """Return what a step costs, what equal work would win, and whose work is unequal."""
+    """Return the time of a step, what equal work would save, and whose work is unequal."""
     stages, replicas = result["stages"], result["replicas"]
     of = f"{units.counted(replicas, 'replica')} of {units.counted(stages, 'stage')}"
     of += f" with {units.counted(result['chunks'], 'chunk')} of the model each" if result["chunks"] > 1 else ""
     said = f"A step takes {_time(result['step_s'])} in a pipeline ({of}, {result['micro_batches']} micro-batches). "
     lost = result["played_s"] - result["equal_s"]
     if lost < _LITTLE * result["step_s"]:
-        return said + "Work is shared equally: less than 1% would be won if it were more so."
-    said += f"With equal work it would take {_time(lost)} less: it is {result['slowdown']:.2f} times as long as it had to be. "
+        return said + "Work is shared equally: a better balance would save less than 1%."
+    said += f"With equal work it would take {_time(lost)} less: it takes {result['slowdown']:.2f} times as long as necessary. "
     return said + _whose(result)
 
 
 def _whose(result: Result) -> str:
-    """Return which worker, or which stage of all replicas, is slower than the others, and in what."""
+    """Return which worker, or which stage of all replicas, is slower than the others, and in which operations."""
     stage, worker = result["by_stage"][0], result["by_worker"][0]
     if stage["slowdown"] - 1.0 < _LITTLE:
-        return "No stage alone is the reason."
+        return "No single stage is the reason."
     kind = result["by_kind"][0]["kind"]
     alone = worker["slowdown"] - 1.0 > _MOSTLY * (stage["slowdown"] - 1.0)
     if alone and result["replicas"] > 1 and not _alike(result, worker["stage"]):
         who, times = f"Stage {worker['stage']} of replica {worker['replica']}", worker["slowdown"]
     else:
         who, times = f"Stage {stage['stage']}{' of all replicas' if result['replicas'] > 1 else ''}", stage["slowdown"]
-    return f"{who} is slower than the others: alone it makes a step {times:.2f} times as long, mostly by {kind}."
+    return f"{who} is slower than the others: it alone makes a step {times:.2f} times as long, mostly by {kind}."
 
 
 def _alike(result: Result, stage: int) -> bool:
@@ -49,7 +49,7 @@ def _alike(result: Result, stage: int) -> bool:
 
 
 def tables(result: Result) -> list[Table]:
-    """Return stages, workers and kinds of operations."""
+    """Return the tables of stages, workers and kinds of operations."""
     workers = [
         {"a step takes, times": f"{row['slowdown']:.3f}", "replica": row["replica"], "stage": row["stage"]}
         for row in result["by_worker"]
@@ -61,7 +61,7 @@ def tables(result: Result) -> list[Table]:
          "with equal work": f"{row['equal']:.1%}"}
         for row in result["bubbles"]
     ]  # fmt: skip
-    only = "A step with equal work but for this"
+    only = "A step with equal work except for this"
     return [
         of_rows("stages", stages, title=f"{only} stage, and the share of it in which the stage does not compute"),
         of_rows("workers", workers, title=f"{only} worker"),
@@ -70,14 +70,14 @@ def tables(result: Result) -> list[Table]:
 
 
 def notes(result: Result) -> list[str]:
-    """Return what the numbers rest on."""
+    """Return notes on the numbers."""
     gaps = result["step_s"] - result["played_s"]
     off = f"{abs(result['error']):.1%} off" if abs(result["error"]) >= 0.0005 else "what was measured"
     return [
-        f"{units.counted(result['steps'], 'step')}, played again: with the gaps before operations, which nothing explains, "
-        f"they take {off}; without gaps, as both sides are compared, {_time(gaps)} less",
-        f"a pipeline of {result['stages']} stages and {result['micro_batches']} micro-batches idles "
-        f"{result['ideal_bubble']:.1%} of its time at the least",
+        f"{units.counted(result['steps'], 'step')}, replayed: with the unexplained gaps before operations they take {off}; "
+        f"without gaps, as in the comparison, {_time(gaps)} less",
+        f"a pipeline of {result['stages']} stages and {result['micro_batches']} micro-batches is idle for "
+        f"at least {result['ideal_bubble']:.1%} of its time",
     ]
 
 

@@ -1,4 +1,4 @@
-"""A recording in progress for the terminal: what it is, how far each side is, how long it will take yet."""
+"""A recording in progress for the terminal: what it is, the progress of each side, and the time left."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from kernelscope.reports import units
 from kernelscope.reports.breakdown_grid import bar
 from kernelscope.reports.text import printable
 
-_QUIET_S = 120.0  # without anything written for so long it may be that nobody records any more
-_LEFT_S = 5.0  # the same where no command here holds the folder
+_QUIET_S = 120.0  # after so long without new data the recording may have stopped
+_LEFT_S = 5.0  # the same if no command here holds the folder
 _STYLES = {COMPLETE: "green", INCOMPLETE: "yellow", FAILED: "red", RECORDING: ""}
 _LEAST_BAR, _MOST_BAR = 4, 30
 
 
 class Drawn:
-    """A recording as it is `now` (s since 1970), for a console of any width. held: whether a command here writes its folder."""
+    """A recording at time `now` (s since 1970), for a console of any width. held: whether a command here writes its folder."""
 
     def __init__(self, progress: RecordingProgress, now: float, held: bool):
         self.progress = progress
@@ -43,9 +43,9 @@ class Drawn:
 
 
 def line(progress: RecordingProgress, now: float, held: bool = True) -> str:
-    """Return the whole in one line: what is recorded, how much of it is over, for how long it runs and will run yet.
+    """Return the progress in one line: what is recorded, how much is done, the time so far and the time left.
 
-    held: whether a command here writes its folder; where none does, nobody knows whether it runs.
+    held: whether a command here writes its folder; if none does, it is unknown whether the recording is running.
     """
     parts = [printable(progress.title)]
     if progress.cells is not None:
@@ -65,7 +65,7 @@ def line(progress: RecordingProgress, now: float, held: bool = True) -> str:
 
 
 def state(side: SideProgress) -> str:
-    """Return what a side does now, in a few words that change when the pass does."""
+    """Return a side's current state in a few words, which change when the pass does."""
     if side.state != RECORDING:
         return side.state
     if side.now is not None:
@@ -78,7 +78,7 @@ def _named(now: Pass) -> str:
 
 
 def _table(sides: list[SideProgress], width: int) -> Table:
-    """Return a row a side: its passes as a bar, the pass it is in, steps of it, time of a step and throughput."""
+    """Return a row per side: a bar of its passes, the current pass, its steps, time of a step and throughput."""
     cells = [_cells(side) for side in sides]
     heads = ("side", "passes", "pass", "steps", "step", "samples/s")
     taken = sum(max(len(head), *(len(row[place]) for row in cells)) + 2 for place, head in enumerate(heads))
@@ -111,7 +111,7 @@ def _notes(progress: RecordingProgress, now: float, held: bool) -> Iterator[Rend
             yield Text(f"{printable(side.label, 40)}: {printable(side.reason, 400)}", style=_STYLES[side.state], overflow="fold")
     if not progress.ended and now - progress.written > (_QUIET_S if held else _LEFT_S):
         quiet = f"nothing was written for {seconds(now - progress.written)}"
-        reason = "a long step or import" if held else "no command here writes it: it was ended, or runs on another machine"
+        reason = "a long step or import" if held else "no command here writes it: it has ended, or it runs on another machine"
         yield Text(f"{quiet}: {reason}", style="yellow")
 
 

@@ -1,4 +1,4 @@
-"""What a job of several ranks does, for people: the answer, who makes others wait, and each rank's step in parts."""
+"""Render a job of several ranks: the answer, who makes others wait, and each rank's step in parts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kernelscope.reports.table import Table, of_rows
 from kernelscope.reports.trimmed import Trimmed
 
 Result = Mapping[str, Any]
-_LEAST = 0.01  # of the job's time: what is less is not named
-_MOST = 0.5  # of what makes a rank late: what alone takes as much is named
-_SEVERAL = 3  # steps: then who is late by chance is not so in most of them
-_MUCH = 0.1  # of the job's time: with less waiting nobody is named
+_LEAST = 0.01  # of the job's time: smaller parts are not mentioned
+_MOST = 0.5  # of a rank's delay: a single kernel or call with more than this is named
+_SEVERAL = 3  # steps: with so many, a rank that is late by chance is not late in most of them
+_MUCH = 0.1  # of the job's time: with less waiting no rank is named
 _NAMED = 4  # parts in the answer
 _UNDECIDED = "undecided"
 HEADS = {  # of columns
@@ -28,22 +28,22 @@ NAMES = {  # of parts, in sentences
     UNMATCHED: "unmatched communication", HOST: "waiting for the host", OTHER: "idle otherwise", "copy": "copies",
 }  # fmt: skip
 RATES = {"algorithm_gb_s": "GB/s", "bus_gb_s": "on the bus"}  # bandwidths of nccl-tests
-_UNEQUAL = 0.1  # of the mean work of ranks: by so much longer works a stage that the others wait for
+_UNEQUAL = 0.1  # of the mean work of ranks: a pipeline stage is named only if it works longer by this much
 _ROWS = 8  # of a table in the terminal
-_IF = {  # changes, as one says them
-    NO_LATE: "{} were as quick as the others",
-    "balanced work": "all ranks were as quick as their mean",
+_IF = {  # changes, in words
+    NO_LATE: "{} were as fast as the others",
+    "balanced work": "all ranks were as fast as their mean",
     "no transfer": "transfers took no time",
 }
 
 
 def answer(result: Result) -> str:
-    """Return what a step costs, where the time goes, who makes the others wait, and what could be won, a sentence for each."""
+    """Return the time of a step, where it goes, who makes the others wait, and what could be saved, in a sentence each."""
     return " ".join(filter(None, (costs(result), slowest(result), slow_links(result), gains(result))))
 
 
 def costs(result: Result) -> str:
-    """Return what a step costs, and where the time goes."""
+    """Return the time of a step, and where it goes."""
     whole = sum(result["parts"].values()) or 1
     parts = sorted(result["parts"].items(), key=lambda part: -part[1])[:_NAMED]
     shares = ", ".join(f"{NAMES.get(name, name)} {ns / whole:.0%}" for name, ns in parts if ns > _LEAST * whole)
@@ -51,20 +51,20 @@ def costs(result: Result) -> str:
 
 
 def slowest(result: Result) -> str:
-    """Return who makes the others wait most, and by what."""
+    """Return which ranks make the others wait most, and why."""
     if result["partial"]:
-        return f"Whom they wait for is not known: {result['missing']} of {result['world']} ranks are missing."
+        return f"Whom they wait for is unknown: {result['missing']} of {result['world']} ranks are missing."
     if not result["matched"]:
-        return "Whether ranks wait for one another is not known: no collective of all of them ends together."
+        return "Whether ranks wait for one another is unknown: no collective of all ranks ends at the same time."
     waited, late = result["parts"][WAITING], _late(result)
     share = waited / (sum(result["parts"].values()) or 1)
     if not late and share > _MUCH and _stages(result):
         return (
-            f"No rank works longer than the others: {share:.0%} of all is waiting of a pipeline's stages for one another, which "
-            "more micro-batches a step, or interleaved stages, make less."
+            f"No rank works longer than the others: {share:.0%} of the time the stages of the pipeline wait for one another; "
+            "more micro-batches per step, or interleaved stages, reduce that."
         )
     if not late:
-        return f"No rank makes the others wait much: waiting is {share:.0%} of all."
+        return f"No rank makes the others wait much: waiting is {share:.0%} of the time."
     times = [sum(row["ns"] for row in rows) for rows in late.values()]
     much = f"{' and '.join(map(units.duration, times))} a step, added up over ranks"
     much += f" ({' and '.join(f'{ns / waited:.0%}' for ns in times)} of their waiting for one another)"
@@ -83,7 +83,7 @@ def _ranks(numbers: Sequence[int]) -> str:
 
 
 def _late(result: Result) -> dict[int, list[Mapping[str, Any]]]:
-    """Return for which ranks others wait most, and the rows of that; none where waiting is not much."""
+    """Return the ranks that others wait for most, with the rows of their waiting; empty if waiting is small."""
     by_rank: dict[int, list[Mapping[str, Any]]] = {}
     for row in result["blame"]:
         if row["rank"] is not None:
@@ -101,39 +101,39 @@ def _late(result: Result) -> dict[int, list[Mapping[str, Any]]]:
 
 
 def _stages(result: Result) -> bool:
-    """Return whether ranks wait for messages mostly, as the stages of a pipeline do, who wait even where all are equal."""
+    """Return whether ranks mostly wait for messages, like the stages of a pipeline, which wait even if all are equal."""
     waited = {row["operation"]: row["exposed_wait_ns"] for row in reversed(result["collectives"])}
     return bool(result["messages"]) and 2 * waited.get(MESSAGE, 0) > sum(row["exposed_wait_ns"] for row in result["collectives"])
 
 
 def _work(result: Result) -> dict[int, int]:
-    """Return how long each rank works in a step: all that is neither transfer nor waiting for other ranks, ns."""
+    """Return how long each rank works in a step, in ns: everything but transfer and waiting for other ranks."""
     return {row["rank"]: sum(row[part] for part in ("compute", "copy", HOST, OTHER)) for row in result["ranks"]}
 
 
 def _named(result: Result) -> list[int]:
-    """Return the ranks that make others wait, together in half of the steps at least; none where it is so in fewer."""
+    """Return the ranks that make others wait, if together they do so in at least half of the steps; else none."""
     late = _late(result)
     times = sum(row["count"] for rows in late.values() for row in rows)
     return [] if result["steps"] >= _SEVERAL and times < result["steps"] / 2 else list(late)
 
 
 def gains(result: Result) -> str:
-    """Return by what a step would be shorter if ranks worked alike or transfers took no time; nothing where nobody can tell."""
-    told = result["what_if"] or {"changes": []}
-    if not told["changes"]:
+    """Return how much shorter a step would be if ranks worked equally or transfers took no time; "" if unknown."""
+    replayed = result["what_if"] or {"changes": []}
+    if not replayed["changes"]:
         return ""
-    late = told["late_ranks"] if told["late_ranks"] == _named(result) else []
-    changes = [row for row in told["changes"] if row["saved_ns"] > _LEAST * told["measured_ns"]]
+    late = replayed["late_ranks"] if replayed["late_ranks"] == _named(result) else []
+    changes = [row for row in replayed["changes"] if row["saved_ns"] > _LEAST * replayed["measured_ns"]]
     won = [(row["saved_ns"], _IF[row["name"]].format(_ranks(late))) for row in changes if row["name"] != NO_LATE or late]
     if not won:
-        return "Ranks that are all as quick as their mean, or transfers that take no time, would win less than 1%."
+        return "Ranks that are all as fast as their mean, or transfers that take no time, would save less than 1%."
     said = ", by ".join(f"{units.duration(ns)} if {change}" for ns, change in sorted(won, reverse=True))
     return f"A step would be shorter by {said}."
 
 
 def _cause(rows: Sequence[Mapping[str, Any]], hosts: str) -> str:
-    """Return what makes ranks late, of all that does: kernels or hosts, where, and what alone is most of that."""
+    """Return the largest cause of lateness: kernels or hosts, where, and a single kernel or call if it is most of that."""
     sums: dict[tuple[str, str | None], int] = {}
     for row in rows:
         key = row["cause"], row["where"]
@@ -149,7 +149,7 @@ def _cause(rows: Sequence[Mapping[str, Any]], hosts: str) -> str:
 
 
 def tables(result: Result) -> list[Table]:
-    """Return ranks, who makes others wait, and operations, times in ms per step."""
+    """Return the tables of ranks, of who makes others wait, and of operations, with times in ms per step."""
     unknown = (UNMATCHED,) if not result["parts"][UNMATCHED] else () if result["matched"] else (TRANSFER, WAITING)
     parts = [name for name in JOB_PARTS if name not in unknown]
     ranks = [
@@ -169,31 +169,31 @@ def tables(result: Result) -> list[Table]:
         for row in result["collectives"]
     ]  # fmt: skip
     first = ("rank", "step, ms", *(HEADS[name] for name in ("compute", WAITING, TRANSFER)))
-    made = [of_rows("ranks", ranks, title="Each rank's step, in ms: what it computes, transfers and waits for", first=first)]
+    made = [of_rows("ranks", ranks, title="Each rank's step, in ms: computing, transfer and waiting", first=first)]
     if blame and not result["partial"]:
-        title = "Who makes the others wait: a step, added up over ranks"
+        title = "Who makes the others wait: per step, added up over ranks"
         made.append(of_rows("blame", blame, title=title, first=("others wait, ms", "rank", "by")))
     if result["groups"]:
-        title = "Groups of ranks: times added up over their ranks, a step"
+        title = "Groups of ranks: times per step, added up over their ranks"
         made.append(of_rows("groups", [_group(row) for row in result["groups"]], title=title))
     if operations:
-        title = "Collectives: times added up over ranks, a step; what one takes and its bandwidth are medians"
+        title = "Collectives: times per step, added up over ranks; the time of one and its bandwidth are medians"
         made.append(of_rows("operations", operations, title=title))
     return made
 
 
 def group(row: Mapping[str, Any]) -> str:
-    """Return what a group is called: its ranks, or who sends to whom."""
+    """Return the name of a group: its ranks, or who sends to whom."""
     return str(row["group"]).replace(">", " to ")
 
 
 def hidden(row: Mapping[str, Any]) -> float:
-    """Return which part of a group's communication its ranks compute beside."""
+    """Return the share of a group's communication that computing hides."""
     return float(row["hidden_ns"] / row["time_ns"]) if row["time_ns"] else 0.0
 
 
 def slower(row: Mapping[str, Any]) -> str:
-    """Return how many times as long a group's transfers take as those of like groups; "" where that is not known."""
+    """Return the ratio of a group's transfer times to those of similar groups; "" if unknown."""
     return "" if row["slower"] is None else f"{row['slower']:.2f}\u00d7"
 
 
@@ -206,12 +206,12 @@ def _group(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def slow_links(result: Result) -> str:
-    """Return which groups of ranks have transfers that take far longer than those of others that do the same; "" for none."""
+    """Return which groups of ranks have far slower transfers than other groups that do the same; "" if none."""
     slow = sorted((row for row in result["groups"] if (row["slower"] or 0) >= SLOW), key=lambda row: -row["slower"])[:_NAMED]
     if not slow:
         return ""
     said = ", ".join(f"{group(row)} ({row['slower']:.1f} times)" for row in slow)
-    return f"Transfers take longer than in like groups between ranks {said}: look at these links."
+    return f"Transfers take longer than in similar groups between ranks {said}: check these links."
 
 
 def size(row: Mapping[str, Any]) -> str:
@@ -230,7 +230,7 @@ def shown(result: Result) -> Trimmed:
 
 
 def head(table: Table) -> Table:
-    """Return the first rows of a table; ranks are all shown while they are few."""
+    """Return the first rows of a table; of ranks twice as many."""
     most = 2 * _ROWS if table.name == "ranks" else _ROWS
     if len(table.rows) <= most:
         return table
@@ -244,50 +244,50 @@ def markdown(result: Result) -> str:
 
 
 def notes(result: Result) -> list[str]:
-    """Return what the numbers rest on."""
+    """Return notes on the numbers."""
     clocks, matched = result["clocks"], result["matched"]
     if matched:
         apart, left = units.duration(clocks["apart_ns"]), units.duration(2 * clocks["uncertainty_ns"])
         said = _matched(result, left, apart)
     else:
-        said = "no collective of all ranks ends together: clocks are not corrected, and waiting is not known"
+        said = "no collective of all ranks ends at the same time: clocks are not corrected, and waiting is unknown"
     return [*_look(result), said, *_played(result["what_if"]), *_steps(result["ranks"]), *result["notes"]]
 
 
 def _matched(result: Result, left: str, apart: str) -> str:
-    """Return what was matched and by what clocks are corrected. left, apart: how far ends lie apart, with that and without."""
+    """Return what was matched to correct the clocks. left, apart: how far ends are apart with and without the correction."""
     messages = result["messages"]
     sent = f"{units.counted(messages, 'message')} between two ranks"
     if messages == result["matched"]:
-        return f"{sent}, by the quickest of which clocks are corrected, to within {left}"
+        return f"{sent}; the fastest of them correct the clocks to within {left}"
     together = units.counted(result["matched"] - messages, "collective")
     more = f", and {sent}" if messages else ""
-    return f"{together} of all ranks{more}; their ends lie {left} apart with corrected clocks, {apart} without"
+    return f"{together} of all ranks{more}; their ends are {left} apart with corrected clocks, {apart} without"
 
 
 def _look(result: Result) -> list[str]:
-    """Return where to look for what to do about the ranks that others wait for."""
+    """Return how to get advice on the ranks that others wait for."""
     late = set(_named(result))
     paths = [row["path"] for row in result["ranks"] if row["rank"] in late]
     commands = " and ".join(f"kernelscope advise {shlex.quote(path)}" for path in paths)
-    alone = "; what they say of communication is mostly waiting for the other ranks" if len(paths) > 1 else ""
+    alone = "; communication in them is mostly waiting for the other ranks" if len(paths) > 1 else ""
     return [f"what to do about it: {commands}{alone}"] if paths else []
 
 
-def _played(told: Mapping[str, Any] | None) -> list[str]:
-    """Return how well the job can be played again, on which what could be won rests."""
-    if told is None:
+def _played(replayed: Mapping[str, Any] | None) -> list[str]:
+    """Return how exact the replay of the job is, on which possible savings depend."""
+    if replayed is None:
         return []
-    error = told["error"]
+    error = replayed["error"]
     off = f"{abs(error):.1%} {'less' if error < 0 else 'more'} than measured" if abs(error) >= 0.0005 else "what was measured"
-    if not told["changes"]:
-        return [f"what could be won is not told: played again unchanged, the job takes {off}"]
-    return [f"what could be won is the job played again with this changed; unchanged it takes {off}"]
+    if not replayed["changes"]:
+        return [f"what could be saved is unknown: replayed unchanged, the job takes {off}"]
+    return [f"possible savings come from replaying the job with each change; unchanged it takes {off}"]
 
 
 def _steps(ranks: Sequence[Mapping[str, Any]]) -> list[str]:
     fewest = min(row["steps"] for row in ranks)
-    return [f"{units.counted(fewest, 'step')} recorded: who is last may differ from step to step"] if fewest < 3 else []
+    return [f"{units.counted(fewest, 'step')} recorded: the last rank may differ from step to step"] if fewest < 3 else []
 
 
 def _ms(ns: int) -> str:

@@ -1,4 +1,4 @@
-"""Two jobs of several ranks, for people: what a step takes more, in which parts, and whom ranks wait for."""
+"""Render the comparison of two jobs of several ranks: the difference of a step, its parts, and whom ranks wait for."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from kernelscope.reports.table import Table, of_rows
 from kernelscope.reports.trimmed import Trimmed
 
 Result = Mapping[str, Any]
-_LEAST = 0.02  # of the longer step: smaller differences are not named
+_LEAST = 0.02  # of the longer step: smaller differences are not mentioned
 _NAMED = 3  # parts in the answer
 _NO_RANK = "undecided"
 
 
 def answer(result: Result) -> str:
-    """Return how much longer a step of B takes, in which parts, and for whom ranks wait more."""
+    """Return how much longer a step of B takes, in which parts, and which rank the others wait more for."""
     a, b = result["a"], result["b"]
     sides = f"{units.duration(a['step_ns'])} on {a['ranks']} ranks → {units.duration(b['step_ns'])} on {b['ranks']}"
     least = _LEAST * max(a["step_ns"], b["step_ns"], 1)
     if abs(result["delta_ns"]) < least:
-        head = f"A step of both jobs takes the mean rank as long: {sides}."
+        head = f"A step takes the mean rank equally long in both jobs: {sides}."
     else:
         more = "more" if result["delta_ns"] > 0 else "less"
         head = f"A step takes the mean rank {units.duration(abs(result['delta_ns']))} {more} in B: {sides}."
@@ -35,7 +35,7 @@ def answer(result: Result) -> str:
 
 
 def _waiting(result: Result, least: float) -> str:
-    """Return for which rank others wait more in one of the jobs; nothing where that is little, or not known."""
+    """Return which rank the others wait more for in one of the jobs; "" if that is little or unknown."""
     named = [row for row in result["blame"] if row["rank"] is not None]
     change = next((row["delta_ns"] for row in result["parts"] if row["part"] == WAITING), 0)
     if not named or abs(change) < least or any(result[side]["partial"] for side in ("a", "b")):
@@ -65,7 +65,7 @@ def tables(result: Result) -> list[Table]:
         for row in result["blame"]
     ]  # fmt: skip
     made = [of_rows("parts", parts, title="A step of the mean rank, in ms")]
-    return [*made, *([of_rows("blame", blame, title="Whom ranks wait for: ms a step, added up over ranks")] if blame else [])]
+    return [*made, *([of_rows("blame", blame, title="Whom ranks wait for: ms per step, added up over ranks")] if blame else [])]
 
 
 def _times(row: Mapping[str, Any]) -> dict[str, str]:

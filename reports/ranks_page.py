@@ -1,4 +1,4 @@
-"""A job of several ranks as a page: the answer, each rank's step as a bar, who makes the others wait, and the collectives."""
+"""The page of a job of several ranks: the answer, each rank's step as a bar, who makes the others wait, and the collectives."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from kernelscope.reports.sections import View, ViewCell, ViewColumn, text_cell
 _SIZES = {"wide": Style(), "narrow": Style(width_in=4.4, font_pt=9.0)}
 _MS = "ms:3"
 READING = (
-    ("computing", "kernels of the rank run, but for those that communicate"),
+    ("computing", "kernels of the rank run, except those that communicate"),
     ("transfer", "communication while nothing computes, after the last rank began it"),
     ("for ranks", "communication while nothing computes, before the last rank began it"),
-    ("for the host", "the device has nothing to do; the capture tells what the host did"),
+    ("for the host", "the device has nothing to do; the capture says what the host did"),
     ("clock", "how far the rank's clock is ahead of the corrected one"),
-    ("others wait", "time of all ranks that wait, added up"),
+    ("others wait", "time of all waiting ranks, added up"),
 )
 
 
 @dataclass(frozen=True)
 class Section:
-    """A table of the page, with its heading and what links call it."""
+    """A table of the page, with its heading and its short name in links."""
 
     heading: str
     short: str
@@ -45,7 +45,7 @@ class Section:
 
 
 def write(result: Mapping[str, Any], path: Path) -> None:
-    """Write the page of a job (analysis.ranks.job). Raises OSError when the file cannot be written."""
+    """Write the page of a job (analysis.ranks.job). Raises OSError if the file cannot be written."""
     alternative = f"Stacked bars of each rank's step; the numbers are in the table of ranks. {ranks.answer(result)}"
     chart = svg.sized(partial(drawn, result, ranks.NAMES), "ranks", alternative, _SIZES)
     left = len(result["ranks"]) - ROWS
@@ -69,10 +69,10 @@ def write(result: Mapping[str, Any], path: Path) -> None:
 
 
 def _caused(result: Mapping[str, Any]) -> Markup | None:
-    """Return the picture of who made the others wait in which step; None of a single step, which the table tells."""
+    """Return the figure of who made the others wait in which step; None for a single step, which the table covers."""
     if result["steps"] < 2 or not result["caused"] or result["partial"]:
         return None
-    said = "For each rank and step, how long the others waited for it; the sums are in the table of who is late."
+    said = "For each rank and step, how long the others waited for it; the sums are in the table of late ranks."
     return svg.sized(partial(caused, result), "caused", said, _SIZES)
 
 
@@ -128,7 +128,7 @@ def _blame(blame: Sequence[Mapping[str, Any]]) -> View:
     ]  # fmt: skip
     keys = {"rank": ["undecided" if row["rank"] is None else str(row["rank"]) for row in blame],
             "where": [row["where"] for row in blame]}  # fmt: skip
-    caption = "What the others waited for a rank: ms a step, added up over ranks"
+    caption = "Time the others waited for a rank: ms per step, added up over ranks"
     return View("blame", caption, columns, rows, keys=keys, groups=("rank", "where"), start="rank")
 
 
@@ -152,7 +152,7 @@ def _groups(groups: Sequence[Mapping[str, Any]]) -> View:
                 text_cell(", ".join(row["operations"])),
             ]
         )  # fmt: skip
-    caption = "Groups of ranks: ms added up over their ranks, a step; hidden is what they compute beside; slower than like groups"
+    caption = "Groups of ranks: ms per step, added up over their ranks; hidden by computing; slower: ratio to similar groups"
     return View("groups", caption, columns, rows)
 
 
@@ -170,5 +170,5 @@ def _operations(operations: Sequence[Mapping[str, Any]]) -> View:
         ]
         for row in operations
     ]  # fmt: skip
-    caption = "Collectives: ms added up over ranks, a step; what one takes is its transfer, a median as the bandwidths are"
+    caption = "Collectives: ms per step, added up over ranks; one takes: its transfer; this and the bandwidths are medians"
     return View("collectives", caption, columns, rows)

@@ -17,13 +17,13 @@ from kernelscope.reports.timeline import row_of
 
 _COMPUTING = "computing"
 _COLOURS = {_COMPUTING: COMPUTING, WAITING: LATE, TRANSFER: COMMUNICATION, UNMATCHED: "#7fcdb4"}
-_TEXTS = ("name", "layer", "phase", "kind", "library", "problem", "launch")  # what the script knows of an event
+_TEXTS = ("name", "layer", "phase", "kind", "library", "problem", "launch")  # the texts of an event in the script
 
 
 def timeline(made: Mapping[str, Any], caused: Sequence[Mapping[str, int]], ranks: int) -> Interactive:
-    """Return the timeline of a job (analysis.ranks.job with its timeline). caused: what chooses the step that is shown first.
+    """Return the timeline of a job (analysis.ranks.job with its timeline).
 
-    ranks: how many the job has.
+    caused: waiting by step, which chooses the step shown first. ranks: number of ranks of the job.
     """
     lanes = made["lanes"]
     shown, step = _first(lanes, caused)
@@ -58,12 +58,12 @@ def timeline(made: Mapping[str, Any], caused: Sequence[Mapping[str, int]], ranks
         alternative=f"Timeline of {of} by corrected clocks: when each computes, transfers and waits. "
         "The sums are in the table of ranks.",
         note="By corrected clocks. White is time in which a rank neither computes nor communicates. "
-        + ("Shown are the ranks that others wait for most and those that wait most." if len(lanes) < ranks else ""),
+        + ("It shows the ranks that others wait for most, and those that wait most." if len(lanes) < ranks else ""),
     )
 
 
 def _first(lanes: Sequence[Mapping[str, Any]], caused: Sequence[Mapping[str, int]]) -> tuple[list[int] | None, int | None]:
-    """Return from when to when the step with most waiting lasts on these ranks, and which; None where there is one step only."""
+    """Return start and end of the step with the most waiting on these ranks, and its number; None if there is only one step."""
     steps = min(len(lane["steps"][0]) for lane in lanes)
     if steps < 2:
         return None, None

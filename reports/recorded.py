@@ -1,4 +1,4 @@
-"""What a reader of a breakdown must know first: by how much the recorded step is longer than the clean one, and where."""
+"""The remark before a breakdown: how much longer the recorded step is than the clean one, and where."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 
 def sentence(cost: Cost) -> str:
-    """Return both steps, and the rows that recording made longer with how that is known, in one line."""
+    """Return in one line both steps, the rows that recording lengthened, and how that is known."""
     both = f"times below are of the recorded step, {units.duration(cost.recorded_ns)}, which takes"
     line = f"{both} {units.ratio(cost.recorded_ns / cost.clean_ns)} the clean one, {units.duration(cost.clean_ns)}"
     if cost.recorded_ns < cost.clean_ns:
-        return f"{line}: the steps are not of one kind, or the machine was busy"
+        return f"{line}: the steps differ in kind, or the machine was busy"
     if cost.growth is not None:
         grown = f"from {units.duration(cost.growth.first_ns)} to {units.duration(cost.growth.last_ns)}"
-        return f"{line}: steps get longer as the program goes on, {grown}, and later ones were recorded"
+        return f"{line}: steps get longer as the program runs, {grown}, and later ones were recorded"
     if not cost.rows:
         return line
     named = ", ".join(
         f"{_name(cost.by, row)} ({units.duration(row['cost_ns'])} of {units.duration(row['time_ns'])})" for row in cost.rows
     )
-    how = "as the layers pass shows" if cost.from_layers else "judged by how many events were recorded there"
+    how = "as the layers pass shows" if cost.from_layers else "judged by the number of events recorded there"
     return f"{line}; recording cost most in {named}, {how}"
 
 

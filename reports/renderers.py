@@ -1,6 +1,6 @@
-"""What a table is in each medium: `render` returns text, or for a terminal what rich prints. RENDERERS names them as options do.
+"""Renderers of tables: `render` returns text, or for a terminal what rich prints. RENDERERS has them by the names of options.
 
-CSV and JSON hold the numbers as they are, unknown is empty or null; the others are for reading, where unknown is "-".
+CSV and JSON keep the exact numbers, and unknown is empty or null; the others are for reading, and unknown is "-".
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from kernelscope.reports.table import Table
 
 
 class Renderer(Protocol):
-    """Shows a table in one medium."""
+    """Renders a table in one format."""
 
     def render(self, table: Table) -> RenderableType:
-        """Return the table, text with a line end after its last line or what rich prints."""
+        """Return the table: text that ends with a newline, or what rich prints."""
 
 
 class Csv:
-    """Comma-separated values; no cell is taken for a formula by a spreadsheet (see text.spreadsheet)."""
+    """Comma-separated values; spreadsheets take no cell for a formula (see text.spreadsheet)."""
 
     def render(self, table: Table) -> str:
         """See Renderer."""
@@ -57,7 +57,7 @@ class Markdown:
 
 
 class Terminal:
-    """A table that fits the terminal, however wide this is."""
+    """A table that fits a terminal of any width."""
 
     def render(self, table: Table) -> Fitted:
         """See Renderer."""
@@ -80,11 +80,11 @@ def to_markdown(columns: Sequence[str], rows: Iterable[Sequence[object]], numeri
 
 
 def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int]) -> str:
-    """Return a Markdown table of cells that are Markdown already; columns in `right` are aligned to the right."""
+    """Return a Markdown table of cells that already are Markdown; columns in `right` are aligned to the right."""
     marks = ["---:" if number in right else "---" for number in range(len(heads))]
     return "\n".join(f"| {' | '.join(line)} |" for line in [heads, marks, *rows]) + "\n"
 
 
 def _plain(value: Any) -> Any:
-    """Return lists and the like as compact JSON text: a cell holds one value."""
+    """Return lists and mappings as compact JSON text: a cell holds one value."""
     return json.dumps(value) if isinstance(value, list | tuple | dict) else value

@@ -1,4 +1,4 @@
-"""Rooflines of one or several runs as an interactive part of a page: hover names a kernel, a click goes to its row."""
+"""Rooflines of one or several runs as an interactive part of a page: hovering names a kernel, a click leads to its row."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kernelscope.reports.text import printable
 MOST = 500  # points of a run: the kernels that took longest
 _PHASES = ("forward", "backward", "optimizer", "data", "other")
 _NOTE = (
-    "A point is a kernel of one problem, its area how long all of its executions took. The line is the lower one of the measured "
-    "copy of the largest size and of the measured product; data in caches moves faster, so that points can lie above the slope"
+    "A point is a kernel with one problem; its area shows the total time of its executions. The line is the lower of the "
+    "measured largest copy and the measured product; data in caches moves faster, so points can lie above the slope"
 )
 Row = Mapping[str, Any]
 
 
 def roofline(sides: Sequence[tuple[str, Mapping[str, Any] | str]]) -> Interactive:
-    """Return the rooflines of runs: what each is called, and Roofline.as_dict by kernel of it or the reason why there is none."""
+    """Return the rooflines of runs: (name, Roofline.as_dict by kernel or the reason why there is none) for each."""
     found = [(name, side) for name, side in sides if not isinstance(side, str)]
     missing = [f"{name}: {side}" for name, side in sides if isinstance(side, str)]
     drawn = [_side(name, side) for name, side in found]
@@ -33,8 +33,8 @@ def roofline(sides: Sequence[tuple[str, Mapping[str, Any] | str]]) -> Interactiv
     )
     return Interactive(
         "rooflines", "Roofline of kernels", "scatter", {"several": len(sides) > 1, "sides": drawn} if drawn else {},
-        f"Attained operations a second over operations a byte of each kernel. {said or 'Nothing to draw'}. The same numbers are "
-        f"in the table Roofline by kernel{'' if len(sides) == 1 else ' of the page of each run'}.",
+        f"Attained operations per second over operations per byte of each kernel. {said or 'Nothing to draw'}. The same numbers "
+        f"are in the table Roofline by kernel{'' if len(sides) == 1 else ' of the page of each run'}.",
         "; ".join([*([_NOTE] if drawn else []), *missing]),
     )  # fmt: skip
 
@@ -64,7 +64,7 @@ def _point(row: Row, place: int, whole: int) -> dict[str, Any]:
     about = [printable(row["name"])]
     where = [printable(row[key]) for key in ("layer", "phase", "kind", "problem", "dtype") if row.get(key) is not None]
     about += [" \u00b7 ".join(where)] if where else []
-    about.append(f"{row['gflops_per_s']:,.4g} Gflop/s at {row['intensity']:,.4g} operations a byte")
+    about.append(f"{row['gflops_per_s']:,.4g} Gflop/s at {row['intensity']:,.4g} operations per byte")
     if row["of_roofline"] is not None:
         about.append(f"{units.percent(row['of_roofline'])} of what its {row['bound']} allows")
     about.append(f"{units.duration(row['duration_ns'])} in {row['count']:,} executions, {units.percent(share)} of all kernels")
@@ -79,7 +79,7 @@ _KEYS = {"kernel": "name", "layer": "layer", "phase": "phase"}
 
 
 def _roof(found: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
-    """Return the roof over what is shown: the product of the type that most kernels are in, and the copy that is largest."""
+    """Return the roof over the points: the product of the most frequent type, and the largest copy."""
     ceilings = found["ceilings"] or {}
     products = {entry["dtype"]: entry["flops_per_s"] / 1e9 for entry in ceilings.get("products", [])}
     if not rows or not products or not ceilings["copies"]:

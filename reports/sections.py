@@ -1,4 +1,4 @@
-"""The tables of the HTML report as plain views: what each cell says, by what it is sorted, how long its bar is."""
+"""The tables of the HTML report as plain views: the text, sort value and bar of each cell."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from kernelscope.reports.content import Result, Row
 from kernelscope.reports.text import WHOLE, printable
 
 MOST = 5000  # rows of a breakdown in the page
-WRITTEN = 300  # rows of a table that stand in the page as they are; further ones are packed, and its script adds them
-GROUPED = ("layer", "phase", "kind", "library", "dtype", "cause", "operator")  # keys worth a group
-# What tables of kernels show of a kernel only when it is asked for: with it they are twice as wide as a screen
+WRITTEN = 300  # rows of a table that are plain HTML; further ones are packed, and a script adds them
+GROUPED = ("layer", "phase", "kind", "library", "dtype", "cause", "operator")  # useful keys for grouping
+# Columns of kernels that are hidden at first: with them tables are twice as wide as a screen
 ASKED = ("phase", "library", "transpose", "layout", "algorithm", "dtype", "method")
-FOUND = (*GROUPED, "kernel", "range", "activity", "step", "file", "function", "line")  # keys by which rows are found
+FOUND = (*GROUPED, "kernel", "range", "activity", "step", "file", "function", "line")  # keys by which interactive parts find rows
 _CAPTIONS = {"layers": "Layers", "kinds": "Kinds", "cells": "Layers, kinds and libraries"}
 Number = int | float
 
 
 @dataclass(frozen=True)
 class ViewCell:
-    """One cell. value: what it is sorted by, null sorts last. note: small print, "" keeps its room. bar, heat: 0 to 1.
+    """One cell. value: its sort value, null sorts last. note: small print, "" keeps its space. bar, heat: 0 to 1.
 
-    link: identifier of what its text leads to. title: its whole text, where it is shown short.
+    link: identifier of the link's target. title: the full text, if the cell shows a short one.
     """
 
     text: str
@@ -42,8 +42,8 @@ class ViewCell:
 class ViewColumn:
     """One column; numbers are aligned to the right and sorted from large to small first.
 
-    sums: how the sum of several rows is shown, "" where a sum means nothing: "duration", "count", "share", or a unit and its
-    decimals, such as "ms:2", with "signed:" before it where it has a sign. asked: shown only when a reader asks for it.
+    sums: format of the sum of several rows, "" if a sum is meaningless: "duration", "count", "share", or a unit with decimals,
+    such as "ms:2", after "signed:" if it has a sign. asked: hidden until the reader asks for it.
     """
 
     title: str
@@ -54,14 +54,14 @@ class ViewColumn:
 
 @dataclass(frozen=True)
 class View:
-    """One table of the page. The first cell of a row is its header; total is the last row and never sorted or hidden, as is
-    `below`, the row before it, which is of another sort than the rows of the table.
+    """One table of the page. The first cell of a row is its header. `total`, the last row, is never sorted or hidden, nor is
+    `below`, the row before it, which differs in kind from the rows of the table.
 
-    anchors: identifiers of rows to which other places of the page link, in the order of the rows; "" is none. keys: what each
-    row is of, by the names of keys and in the order of the rows, None where that means nothing: by these interactive parts find
-    rows, and a reader groups them. groups: the keys to group by; start: the one that is chosen at first. ratios: whether the
-    sums of a group are compared with the least of them. further: the row that stands for those after the first WRITTEN where no
-    script runs; without sums unless it is given (see `rest`).
+    anchors: identifiers of rows that other places of the page link to, in the order of the rows; "" for none. keys: values of
+    each key in the order of the rows, None if the key does not apply: interactive parts find rows by them, and readers group
+    rows by them. groups: the keys to group by; start: the one selected at first. ratios: whether the sums of a group are
+    compared with the smallest of them. further: the row for those after the first WRITTEN if no script runs; without it, that
+    row has no sums (see `rest`).
     """
 
     key: str
@@ -88,7 +88,7 @@ class View:
 
     @property
     def rest(self) -> list[ViewCell]:
-        """The row that stands for all but the first WRITTEN rows; empty where there are no others."""
+        """The row for all but the first WRITTEN rows; empty if there are no others."""
         left = len(self.rows) - WRITTEN
         if left <= 0:
             return []
@@ -96,12 +96,12 @@ class View:
 
     @property
     def grouped(self) -> list[str]:
-        """The keys that a reader can group by: those that several rows share."""
+        """The keys that a reader can group by: those with a value that several rows share."""
         return [name for name in self.groups if len(set(self.keys[name])) < len(self.rows)]
 
     @property
     def sortable(self) -> bool:
-        """Whether there is something to sort: several rows, and values in more than their headers."""
+        """Whether there is something to sort: several rows, with values outside the header column."""
         return len(self.rows) > 1 and any(cell.value is not None for row in self.rows for cell in row[1:])
 
 
@@ -109,7 +109,7 @@ class View:
 class SideCard:
     """One framework on the first screen.
 
-    causes: where it loses most against the fastest, with the identifiers of their rows. largest, of a run alone: what takes most
+    causes: where it loses most to the fastest, with the identifiers of these rows. largest: for a single run, the longest rows
     of its step, as label, time with share, and identifier.
     """
 
@@ -126,7 +126,7 @@ class SideCard:
 
 
 def sides(result: Result) -> list[SideCard]:
-    """Return the frameworks, fastest first, with where the slower ones lose their time."""
+    """Return the frameworks, fastest first, and where the slower ones lose time."""
     verdicts = dict(content.verdicts(result))
     explained = {part["b"]["name"]: (number, part) for number, part in enumerate(result.get("explanations") or [], 1)}
     return [
@@ -146,7 +146,7 @@ def sides(result: Result) -> list[SideCard]:
 
 
 def _largest(result: Result, summary: Row) -> list[tuple[str, str, str]]:
-    """Return the layers (and phases) with most time of a run alone."""
+    """Return the layers (and phases) with the most time of a single run."""
     times = [row["time_ns"][summary["framework"]] or 0 for row in result["layers"]]
     ranked = sorted(range(len(times)), key=lambda number: -times[number])[: content.CAUSES]
     return [
@@ -160,7 +160,7 @@ def _largest(result: Result, summary: Row) -> list[tuple[str, str, str]]:
 
 
 def _causes(result: Result, framework: str) -> list[tuple[content.Difference, str]]:
-    """Return where a framework loses most time, each with the identifier of its row among the layers."""
+    """Return where a framework loses most time, with the identifiers of these rows of layers."""
     places = {content.label(row, "layers"): f"layers-{number}" for number, row in enumerate(result["layers"])}
     return [(cause, places[cause.label]) for cause in content.causes(result, framework)]
 
@@ -185,10 +185,10 @@ def side_by_side(result: Result, table: str) -> View:
     longest = content.longest(result, table)
     keys = content.CELLS if table == "cells" else content.KEYS[table]
     found = _fewer(result[table], names)
-    # what recording cost stands before the total, always: what is in sight adds up with it
+    # the cost of recording always precedes the total: the visible rows add up with it
     overhead = next((row for row in found if row[keys[0]] == content.INSTRUMENTATION), None)
     places = [place for place, row in enumerate(found) if row is not overhead]
-    if len(names) == 1:  # of several sides rows stay in the order of the network, side by side
+    if len(names) == 1:  # with several sides, rows keep the order of the network
         places.sort(key=lambda place: -(found[place]["time_ns"].get(names[0]) or 0))
 
     def cells(row: Row) -> list[ViewCell]:
@@ -203,7 +203,7 @@ def side_by_side(result: Result, table: str) -> View:
     if len(names) > 1:
         caption = f"{_CAPTIONS[table]} side by side: {unit} per step, ratio to the fastest framework that has the row"
     cost = overhead["time_ns"].get(names[0]) if overhead and len(names) == 1 else None
-    taken = f"; what it cost, {units.signed(-cost)}, is taken off in" if cost else "; what it cost is in"
+    taken = f"; its cost, {units.signed(-cost)}, is subtracted in" if cost else "; its cost is in"
     caption += f" (kernels pass{taken} the row {content.INSTRUMENTATION})"
     return View(
         f"{table}-table", caption, columns, [cells(found[place]) for place in places], total,
@@ -214,7 +214,7 @@ def side_by_side(result: Result, table: str) -> View:
 
 
 def _fewer(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
-    """Return rows of a table side by side; of more than MOST those with least time become one per phase, kind and library."""
+    """Return rows side by side; beyond MOST, those with the least time are merged per phase, kind and library."""
     if len(rows) <= MOST or "library" not in rows[0]:
         return list(rows)
     ranked = sorted(rows, key=lambda row: -max(abs(time or 0) for time in row["time_ns"].values()))
@@ -234,13 +234,13 @@ def _fewer(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
 
 
 def known_sum(values: Iterable[Number | None]) -> Number | None:
-    """Return the sum of what is known; null where nothing is."""
+    """Return the sum of the known values; None if there is none."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
 
 def keys_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str], **fixed: str) -> dict[str, list[str | None]]:
-    """Return the keys of rows as a View has them; fixed: keys that are the same in all."""
+    """Return the keys of rows for a View. fixed: keys with the same value in all rows."""
     found = {name: [None if row.get(name) is None else printable(row[name], WHOLE) for row in rows] for name in names}
     return found | {name: [printable(value)] * len(rows) for name, value in fixed.items()}
 
@@ -254,48 +254,48 @@ def _timed(row: Row, name: str, unit: str, decimals: int, longest: int) -> ViewC
 
 
 def kernels(result: Result) -> list[View]:
-    """Return each framework's kernels with what they computed and how; the total is what all its kernels take of the step."""
+    """Return each framework's kernels, with what they computed and how; the total is the part of the step with kernels."""
     steps = {row["framework"]: row["measured_steps"] for row in result["passes"] if "measured_steps" in row}
     return [_kernels(name, result["kernels"].get(name) or [], steps.get(name)) for name in result["frameworks"]]
 
 
 def _kernels(name: str, rows: Sequence[Row], steps: int | None) -> View:
-    """steps: over which the calls are counted; None where an earlier version left it out: calls are of all steps then."""
+    """Return one side's kernels. steps: over which calls are counted; None in old recordings, whose calls are of all steps."""
     if steps:
         rows = [{**row, "count": _each(row["count"], steps), "duration_ns": row["duration_ns"] / steps} for row in rows]
-    told = {
+    described = {
         "kind": [text_cell(row.get("kind")) for row in rows],
         "layer": [_shown(joined(row, "layer", "phase")) for row in rows],
         "problem": [_shown(joined(row, "problem", "transpose"), code=True) for row in rows],
         "layout": [text_cell(row.get("layout"), code=row.get("layout") is not None) for row in rows],
         "algorithm": [text_cell(row.get("algorithm")) for row in rows],
     }
-    told = {title: cells for title, cells in told.items() if any(cell.value is not None for cell in cells)}
+    described = {title: cells for title, cells in described.items() if any(cell.value is not None for cell in cells)}
     numeric = [
         ViewColumn(title, True, sums) for title, sums in (("time", "duration"), ("calls", "count"), ("durations", "duration"))
     ]
     single = breakdown_words.executions(rows)
     numeric[2:] = [*(ViewColumn(title, True) for title in single.values()), replace(numeric[2], asked=bool(single))]
-    columns = [ViewColumn("kernel"), *numeric, *(ViewColumn(title, asked=title in ASKED) for title in told)]
+    columns = [ViewColumn("kernel"), *numeric, *(ViewColumn(title, asked=title in ASKED) for title in described)]
     columns.append(ViewColumn("found by", asked=True))
     longest = max((row["time_ns"] for row in rows if row.get("kind") is not None), default=1) or 1
     apart = breakdown_words.kernels_apart(rows)
     body = []
     for place, row in enumerate(rows):
         time, share, duration, count = numbers(row, longest)
-        if row.get("kind") is None:  # the row that stands for all other kernels is no kernel to compare with
+        if row.get("kind") is None:  # the row for all other kernels is no single kernel to compare
             time = replace(time, bar=None)
         notes = (printable(apart.get(str(row["kernel"]), "")), joined(row, "library", "dtype"))
         name_cell = replace(keyed(row["kernel"], "kernel"), note=" · ".join(filter(None, notes)))
         executions = (ViewCell(breakdown_words.execution(row, key), row.get(key)) for key in single)
-        described = (cells[place] for cells in told.values())
+        details = (cells[place] for cells in described.values())
         measured = [replace(time, note=share.text), count, *executions, duration]
-        body.append([name_cell, *measured, *described, text_cell(row.get("method"))])
+        body.append([name_cell, *measured, *details, text_cell(row.get("method"))])
     sums = {key: sum(row[key] for row in rows) for key in ("time_ns", "share", "duration_ns", "count")}
     time, share, duration, count = numbers(sums, longest)
     measured = [replace(time, note=share.text, bar=None), count, *[ViewCell("")] * len(single), duration]
-    total = [ViewCell("all kernels"), *measured, *[ViewCell("")] * (len(told) + 1)]
-    unit = "per step" if steps else "time per step; calls and durations of all"
+    total = [ViewCell("all kernels"), *measured, *[ViewCell("")] * (len(described) + 1)]
+    unit = "per step" if steps else "time per step; calls and durations of all steps"
     caption = f"{printable(name)}: kernels with most time in the kernels pass ({unit})"
     about = keys_of(rows, ("kernel", "kind", "library", "layer", "phase", "dtype"), side=name)
     return View(
@@ -306,17 +306,17 @@ def _kernels(name: str, rows: Sequence[Row], steps: int | None) -> View:
 
 
 def _each(count: int, steps: int) -> Number:
-    """Return how many of these a step has, whole where each has as many."""
+    """Return how many of these a step has, as an integer if it divides evenly."""
     return count // steps if count % steps == 0 else count / steps
 
 
 def _shown(text: str, code: bool = False) -> ViewCell:
-    """Return a cell with text that is printable already; an empty one is unknown."""
+    """Return a cell with text that is already printable; an empty text is unknown."""
     return ViewCell(text, text, code=code) if text else ViewCell(units.UNKNOWN)
 
 
 def joined(row: Row, *keys: str) -> str:
-    """Return what is known of these keys, with spaces between."""
+    """Return the known values of these keys, separated by spaces."""
     return " ".join(printable(row[key]) for key in keys if row.get(key) is not None)
 
 
@@ -332,27 +332,27 @@ def numbers(row: Row, longest: Number) -> list[ViewCell]:
 
 
 def evidence(result: Result) -> Callable[[str | None, str | None, str | None, str | None], str]:
-    """Return a function that names the row of a comparison's page that shows most of something, "" where none does.
+    """Return a function that names the best matching row on a comparison's page, "" if there is none.
 
-    It takes a side, a layer, a phase and a kind: with a side a row of its kernels, without one a row of the layers.
+    It takes a side, a layer, a phase and a kind: with a side it names a row of its kernels, without one a row of the layers.
     """
     places: dict[tuple[str | None, ...], str] = {}
     for number, row in enumerate(result["layers"]):
         places.setdefault((None, row["layer"], row["phase"], None), f"layers-{number}")
     for name in result["frameworks"]:
-        for number, row in enumerate(result["kernels"].get(name) or []):  # those with most time come first
+        for number, row in enumerate(result["kernels"].get(name) or []):  # the longest come first
             place = (name, row.get("layer"), row.get("phase"), row.get("kind"))
             places.setdefault(place, f"kernel-{identifier(name)}-{number}")
     return lambda *place: places.get(place, "")
 
 
 def lines(result: Result) -> list[View]:
-    """Return each framework's statements in the source's order, with heat by time; the total is the lines pass's step."""
+    """Return each framework's statements in source order, with heat by time; the total is the lines pass's step."""
     return [_lines(name, result["lines"].get(name) or {"rows": []}) for name in result["frameworks"]]
 
 
 def _lines(name: str, part: Mapping[str, Any]) -> View:
-    """Return one side's statements: of the lines pass with what they call, of a timeline each instant in one line."""
+    """Return one side's statements: from the lines pass including calls, from a timeline with each instant in one line."""
     own = any(row.get("host_ns") is not None for row in part["rows"])
     calls = own and any(row.get("profiled_ns") is not None for row in part["rows"])
     columns = [ViewColumn("line"), ViewColumn("statement"), *(ViewColumn(head, True) for head in ("time", "share"))]
@@ -381,7 +381,7 @@ def _lines(name: str, part: Mapping[str, Any]) -> View:
         *[ViewCell("")] * (1 + calls),
     ]
     note = "" if part["rows"] else printable(part.get("unavailable") or "no lines pass was recorded")
-    which = "kernels pass, time without what is called" if own else "lines pass, time with what is called"
+    which = "kernels pass, time without calls" if own else "lines pass, time with calls"
     caption = f"{printable(name)}, {which}: {', '.join(files)}" if files else f"{printable(name)}, {which}"
     return View(f"lines-{identifier(name)}", caption, columns, rows, total if rows else [], tools=False, note=note)
 
@@ -389,7 +389,7 @@ def _lines(name: str, part: Mapping[str, Any]) -> View:
 def fairness(result: Result) -> View:
     """Return every check of every framework."""
     titles = ("check", "framework", "status")
-    columns = [*map(ViewColumn, titles), ViewColumn("found", True), ViewColumn("demanded", True), ViewColumn("detail")]
+    columns = [*map(ViewColumn, titles), ViewColumn("found", True), ViewColumn("required", True), ViewColumn("detail")]
     rows = [
         [*(text_cell(row[key]) for key in titles), *(_quantity(row[key]) for key in ("value", "limit")), text_cell(row["detail"])]
         for row in result["fairness"]["rows"]
@@ -402,13 +402,13 @@ def _quantity(value: Any) -> ViewCell:
 
 
 def settings(result: Result) -> View:
-    """Return the settings on which the frameworks differ; versions have a table of their own."""
+    """Return the settings that differ between frameworks; versions have their own table."""
     rows = content.differences(result)
     return _matrix(result, "settings-table", "Settings that differ", "setting", [(row["setting"], row["values"]) for row in rows])
 
 
 def versions(result: Result) -> View:
-    """Return the versions of everything that a framework named."""
+    """Return the versions of everything that the frameworks reported."""
     found = result.get("versions") or {}
     names = dict.fromkeys(name for stated in found.values() for name in stated or {})
     rows = [(name, {framework: (stated or {}).get(name) for framework, stated in found.items()}) for name in sorted(names)]
@@ -416,17 +416,17 @@ def versions(result: Result) -> View:
 
 
 def methods(result: Result) -> View:
-    """Return how each framework's layers and phases were found, and what was odd in its capture."""
+    """Return how each framework's layers and phases were found, and oddities in its capture."""
     found, odd = result.get("methods") or {}, result.get("diagnostics") or {}
     names = dict.fromkeys(name for stated in found.values() for name in stated or {})
     rows = [(name, {framework: (stated or {}).get(name) for framework, stated in found.items()}) for name in names]
     counts = dict.fromkeys(name for stated in odd.values() for name, count in (stated or {}).items() if count)
     rows += [(n.replace("_", " "), {framework: (stated or {}).get(n) for framework, stated in odd.items()}) for n in counts]
-    return _matrix(result, "methods-table", "How layers and phases were found, and what was odd in the captures", "what", rows)
+    return _matrix(result, "methods-table", "How layers and phases were found, and oddities in the captures", "what", rows)
 
 
 def _matrix(result: Result, key: str, caption: str, first: str, rows: Sequence[tuple[Any, Mapping[str, Any]]]) -> View:
-    """Return a table with a column per framework; nulls are unknown."""
+    """Return a table with a column per framework; null is unknown."""
     names = result["frameworks"]
     columns = [ViewColumn(first), *(ViewColumn(printable(name)) for name in names)]
     body = [[text_cell(name), *(text_cell(values.get(framework)) for framework in names)] for name, values in rows]
@@ -434,7 +434,7 @@ def _matrix(result: Result, key: str, caption: str, first: str, rows: Sequence[t
 
 
 def passes(result: Result) -> View:
-    """Return each pass's median step, what it cost against the clean one, and how much of it is known."""
+    """Return each pass's median step, its cost relative to the clean pass, and its coverage."""
     columns = [ViewColumn("framework"), ViewColumn("pass")]
     columns += [ViewColumn(title, True) for title in ("step, median", "overhead", "layers known", "kinds known")]
     rows = []
@@ -452,21 +452,21 @@ def passes(result: Result) -> View:
                 *shares,
             ]
         )
-    return View("passes-table", "What each pass cost, and what is covered", columns, rows, tools=False)
+    return View("passes-table", "Cost and coverage of each pass", columns, rows, tools=False)
 
 
 def keyed(value: Any, key: str) -> ViewCell:
-    """Return a cell with what a row is of: a kernel by its short name."""
+    """Return a cell that names a row, a kernel by its short name."""
     if key == "kernel" and value is not None and not str(value).startswith("("):
         whole = printable(value, WHOLE)
         return ViewCell(printable(short_names.short(value), None), whole, code=True, title=whole)
     if key == "layer" and value is not None:
-        return text_cell(value, code="/" in str(value))  # a path needs room
+        return text_cell(value, code="/" in str(value))  # a path needs space
     return ViewCell(str(value), value) if units.known(value) else text_cell(value, code=True)
 
 
 def text_cell(value: Any, code: bool = False) -> ViewCell:
-    """Return a cell with what a trace or a framework said; null is unknown."""
+    """Return a cell with text from a trace or a framework; null is unknown."""
     if value is None:
         return ViewCell(units.UNKNOWN)
     shown = printable(content.setting(value))
@@ -474,5 +474,5 @@ def text_cell(value: Any, code: bool = False) -> ViewCell:
 
 
 def identifier(name: str) -> str:
-    """Return a name as part of an identifier of the page: only letters and digits stay."""
+    """Return a name as part of an identifier in the page: other characters than letters and digits become hyphens."""
     return "".join(character if character.isascii() and character.isalnum() else "-" for character in name)[:40]

@@ -1,4 +1,4 @@
-"""Where both sides' time goes, as two bars on one scale: what is computed by kind, and what happens where nothing computes."""
+"""The time of both sides as two bars on one scale: computing by kind, and what happens while nothing computes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernelscope.reports import colours
 from kernelscope.reports.advice import part_class
 from kernelscope.reports.explanation import SIDES, Result, names, scale
 
-_MOST = 7  # parts with a name of their own
+_MOST = 7  # named parts
 _OTHER = "other"
 _COLOURS = {**colours.KINDS, _OTHER: colours.HOST[1]}
 _DEVICE = {"(copy ": "copying", "(memory set": "copying", "(exposed communication": "communication"}  # beginnings of rows' names
@@ -20,7 +20,7 @@ _WAITS = re.compile(r"\((?P<where>idle|host): (?P<cause>.+)\)$")
 
 @dataclass(frozen=True)
 class Piece:
-    """One part of a side's bar. width: in percent of the longer side's bar. part: a class of style.css; empty of kinds."""
+    """One part of a side's bar. width: in percent of the longer side's bar. part: a class of style.css; empty for kinds."""
 
     what: str
     part: str
@@ -44,7 +44,7 @@ class SideBar:
 
 
 def bars(result: Result) -> list[SideBar]:
-    """Return the bars of both sides, with the same parts in the same order; none where nothing was measured."""
+    """Return the bars of both sides, with the same parts in the same order; empty if nothing was measured."""
     sums: dict[str, dict[str, int]] = {}
     for row in result["rows"]:
         of_part = sums.setdefault(_part(str(row["cell"])), dict.fromkeys(SIDES, 0))
@@ -77,7 +77,7 @@ def _bar(result: Result, side: str, parts: Mapping[str, int], longest: int) -> S
 
 
 def _part(cell: str) -> str:
-    """Return what a row of an explanation is part of: a kind of kernel, or in advice's words what else there is."""
+    """Return the part that a row of an explanation belongs to: a kind of kernel, or a part in the words of advice."""
     if cell in colours.KINDS:
         return cell
     for begin, what in _DEVICE.items():

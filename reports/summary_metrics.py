@@ -11,7 +11,7 @@ _AGAINST_OTHERS = ("slower by", "ratio to fastest")
 
 
 def cores(row: Row) -> str:
-    """Return how busy each core was: a list of percentages, or mean and range where cores are many."""
+    """Return how busy each core was: a list of percentages, or mean and range if there are many cores."""
     busy: Sequence[float] | None = row.get("cores_busy")
     if not busy:
         return units.UNKNOWN
@@ -22,7 +22,7 @@ def cores(row: Row) -> str:
 
 
 def summary_metrics(result: Result) -> list[tuple[str, list[str]]]:
-    """Return the summary as (metric, one text a framework in the result's order); metrics that nobody has are left out."""
+    """Return the summary as (metric, a text per framework in the result's order), without metrics that no framework has."""
     rows = {row["framework"]: row for row in result["summary"]}
     ordered = [rows[name] for name in result["frameworks"]]
     unit = units.common_unit(row["step_median_ns"] for row in ordered)
@@ -57,7 +57,7 @@ def _measured(row: Row) -> str:
     return f"{row['steps']} / {row['repeats']}"
 
 
-# The summary's rows, for those who read: title and value in ns, then title and text
+# The summary's rows for reading: title and value in ns, then title and text
 _TIMES: tuple[tuple[str, Callable[[Row], object]], ...] = (
     ("step, median", lambda row: row["step_median_ns"]),
     ("1st quartile", lambda row: _end(row, "step_quartiles_ns", 0)),

@@ -1,4 +1,4 @@
-"""A matplotlib Figure as inline SVG: no metadata, identifiers of its own, and colours that follow the page's."""
+"""A matplotlib Figure as inline SVG: without metadata, with unique identifiers, and with colours that follow the page."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 def inline(figure: Figure, key: str, alternative: str, style: Style) -> Markup:
     """Return the figure as an <svg> element for HTML.
 
-    key: prefix of all identifiers in it, unique on the page. alternative: what the figure shows, for those who do not see it.
-    Text and lines in the style's colours become currentColor and var(--line), so that dark pages have light text.
+    key: prefix of all identifiers in it, unique on the page. alternative: its content in words, for readers who cannot see it.
+    Text and lines in the style's colours become currentColor and var(--line), so dark pages get light text.
     """
     buffer = io.StringIO()
     settings: Any = {"svg.fonttype": "none", "svg.hashsalt": key, "text.parse_math": False}
@@ -42,9 +42,9 @@ def inline(figure: Figure, key: str, alternative: str, style: Style) -> Markup:
 
 
 def sized(draw: Callable[[Style], Figure], key: str, alternative: str, styles: Mapping[str, Style]) -> Markup:
-    """Return a figure in several sizes, "wide" and "narrow", of which the style sheet shows the one that fits the page.
+    """Return a figure in several sizes, "wide" and "narrow"; the style sheet shows the one that fits the page.
 
-    draw: makes it in a style. key, alternative: see `inline`.
+    draw: draws it in a style. key, alternative: see `inline`.
     """
     return Markup("").join(
         Markup('<div class="{}">{}</div>').format(size, inline(draw(style), f"{key}-{size}", alternative, style))
@@ -69,7 +69,7 @@ def _attributes(element: ElementTree.Element, key: str, style: Style) -> None:
     if "id" in element.attrib:
         element.set("id", f"{key}-{element.attrib['id']}")
     link = element.attrib.pop(_LINK, None)
-    if link is not None:  # pictures that matplotlib made of many small parts are in the link itself
+    if link is not None:  # the link contains pictures that matplotlib rasterised
         element.set("href", link if link.startswith(_PICTURE) else f"#{key}-{link.lstrip('#')}")
     for name, value in list(element.attrib.items()):
         if name in ("style", "clip-path", "fill", "stroke"):
@@ -84,7 +84,7 @@ def _restyled(value: str, key: str, style: Style) -> str:
 
 
 def _own_font(declaration: str) -> str:
-    """Return a declaration that takes the page's font: matplotlib names its own, which most machines do not have."""
+    """Return a declaration with the page's font: matplotlib names its own, which most machines lack."""
     name, _, value = declaration.partition(":")
     if name == "font-family":
         return "font-family: inherit"

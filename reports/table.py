@@ -1,4 +1,4 @@
-"""The one table that results are written as: plain values in columns, which each renderer shows in its medium."""
+"""The common table of results: plain values in columns, which each renderer writes in its format."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of plain values: null, text and numbers; of numbers for machines integer ns, bytes, shares of 1.
+    """Rows of plain values: null, text and numbers; numbers for programs are integer ns, bytes, shares of 1.
 
-    name: identifies it, as a file or a JSON schema. title: stands above it where people read, the name if empty. first: columns
-    that stay side by side where there is no room for all: the one that says what a row is about, then those that count most.
+    name: identifies it, as a file or a JSON schema. title: heading for readers, the name if empty. first: columns that stay side
+    by side if there is no room for all: the one that names a row, then the most important ones.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Table:
 
 
 def of_rows(name: str, rows: Iterable[Row], columns: tuple[str, ...] = (), title: str = "", first: tuple[str, ...] = ()) -> Table:
-    """Return rows as a table, null where one has no such key. columns: those wanted, in order; all of the first row if empty."""
+    """Return rows as a table, null for missing keys. columns: the columns, in order (default: the keys of the first row)."""
     given = list(rows)
     wanted = columns or tuple(given[0] if given else ())
     return Table(name, wanted, [[row.get(column) for column in wanted] for row in given], title, first)

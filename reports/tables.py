@@ -1,7 +1,7 @@
 """Tables and breakdowns as CSV, Markdown and JSON: for spreadsheets, pull requests and programs.
 
-CSV and JSON hold the numbers as they are (ns, bytes, shares of 1; unknown is empty or null); Markdown is for reading. What takes
-long to be imported is not: a stored breakdown is shown in less time.
+CSV and JSON keep the exact numbers (ns, bytes, shares of 1; unknown is empty or null); Markdown is for reading. This module
+imports nothing slow, so a stored breakdown is shown quickly.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kernelscope.reports import breakdown_grid, breakdown_words, text, units
 from kernelscope.reports.renderers import markdown_table
 from kernelscope.reports.table import Table, of_rows
 
-_NOTHING = (None, "none")  # columns that say no more are not for reading
+_NOTHING = (None, "none")  # columns with only these values are left out for reading
 
 
 def breakdown_table(breakdown: Mapping[str, Any]) -> Table:
@@ -25,7 +25,7 @@ def breakdown_table(breakdown: Mapping[str, Any]) -> Table:
 
 
 def to_json(result: Mapping[str, Any]) -> str:
-    """Return a comparison or a breakdown's envelope as JSON; what is no finite number must be null already."""
+    """Return a comparison or a breakdown's envelope as JSON; infinite numbers and NaN must already be null."""
     return json.dumps(result, indent=1, allow_nan=False) + "\n"
 
 
@@ -65,7 +65,7 @@ def breakdown_markdown(breakdown: Mapping[str, Any]) -> str:
 
 
 def _own(breakdown: Mapping[str, Any], row: Mapping[str, Any]) -> tuple[int, float]:
-    """Return a row's time in ns and its share of the whole; of a step its own time, and that by the mean step's."""
+    """Return a row's time in ns and its share of the whole; for a step its own time and the ratio to the mean step."""
     if breakdown["by"] == "step":
         return int(row["duration_ns"]), int(row["duration_ns"]) / max(breakdown_words.whole_ns(breakdown), 1)
     return breakdown_words.row_ns(row), float(row["share"])

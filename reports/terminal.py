@@ -1,4 +1,4 @@
-"""What tables and sections for the terminal are made of; rich draws them, and its console decides on width and colours.
+"""Building blocks of tables and sections for the terminal; rich draws them, and its console decides on width and colours.
 
 All names pass through `text.printable` and are never read as markup.
 """
@@ -20,7 +20,7 @@ from kernelscope.reports.text import SENTENCE, printable
 
 @dataclass
 class Sections:
-    """Renderables that are made once the width is known."""
+    """Renderables that are made when the width is known."""
 
     make: Callable[[int], Iterator[RenderableType]]
 

@@ -1,6 +1,6 @@
-"""Names that come out of traces are untrusted: they may hold terminal escapes, formulas, markup or a megabyte of nothing.
+"""Make untrusted names from traces safe: they may contain terminal escapes, formulas, markup or a megabyte of spaces.
 
-Each destination has its own rules, so each has its function here. HTML is escaped by jinja2, after `printable`.
+Each destination has its own rules and so its own function. Jinja2 escapes HTML, after `printable`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 from kernelscope.reports.units import UNKNOWN
 
-LIMIT = 200  # characters shown of one name where people read; files for machines hold all of them
-WHOLE = 4000  # of one that is asked for, or copied: templates of C++ are long, and each is told apart by all of it
-SENTENCE = 500  # of one sentence of ours: only names that somebody else wrote can make it so long
+LIMIT = 200  # characters of a name for reading; files for programs hold all of them
+WHOLE = 4000  # of a name that is asked for or copied: C++ templates are long and may differ anywhere
+SENTENCE = 500  # of one of our sentences: only foreign names can make it longer
 
 # Control characters, unpaired surrogates, and format characters that reorder or hide text (bidirectional overrides, zero width)
 _HIDDEN = re.compile(
@@ -20,7 +20,7 @@ _HIDDEN = re.compile(
     "\ufff0-\uffff\U000e0000-\U000e0fff]"
 )
 _FORMULA = ("=", "+", "-", "@", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-_MENTION = re.compile(r"([@#])(?=\w)")  # @somebody is told, #1 is linked to: code hosts look at the text that is shown
+_MENTION = re.compile(r"([@#])(?=\w)")  # code hosts notify @somebody and link #1, wherever the shown text has them
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|~<>&-])")
 
 
@@ -47,9 +47,9 @@ def _escape(character: str) -> str:
 
 
 def spreadsheet(value: object) -> object:
-    """Return a value for a CSV cell: numbers as they are, null empty, and text that no spreadsheet takes for a formula.
+    """Return a value for a CSV cell: numbers unchanged, null empty, and text that no spreadsheet takes for a formula.
 
-    A cell that starts like a formula gets an apostrophe in front, which spreadsheets do not show (OWASP, CSV injection).
+    A cell that starts like a formula gets a leading apostrophe, which spreadsheets hide (OWASP, CSV injection).
     """
     if value is None:
         return ""
@@ -64,18 +64,18 @@ def spreadsheet(value: object) -> object:
 def markdown(value: object, limit: int | None = LIMIT) -> str:
     """Return a value for a cell of a Markdown table: nothing in it is taken for markup or HTML.
 
-    Nor does a code host tell anybody or link anything: a word joiner, which nobody sees, keeps @ and # from what follows.
+    An invisible word joiner after @ and # keeps code hosts from notifying anybody or linking anything.
     """
     text = _MENTION.sub("\\1\u2060", printable(value, limit))
     return _MARKDOWN.sub(lambda match: _entity(match.group()), text)
 
 
 def sentences(texts: Iterable[object], limit: int) -> str:
-    """Return several texts of `limit` characters each as one, so that it shows where each ends."""
+    """Return several texts, cut to `limit` characters each, as one in which the end of each is visible."""
     *before, last = [printable(text, limit) for text in texts] or [""]
     return " ".join([*(one if one.endswith((".", ";")) else f"{one};" for one in before), last])
 
 
 def _entity(character: str) -> str:
-    """Return a character so that Markdown shows it: as an entity where a backslash would not do in a table or in HTML."""
+    """Return a character escaped for Markdown: as an entity if a backslash would not work in a table or in HTML."""
     return {"<": "&lt;", ">": "&gt;", "&": "&amp;", "|": "&#124;", "`": "&#96;"}.get(character, "\\" + character)

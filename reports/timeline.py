@@ -1,6 +1,6 @@
-"""The timeline as an interactive part of a page: a recording alone in whole, several below each other aligned at a step of each.
+"""The timeline as an interactive part of a page: a single recording as a whole, or several aligned at a step of each.
 
-What comes out is small: times as differences, names once, colours as places in a list of the few that a page has.
+Its data is small: times are differences, names are stored once, colours are places in a list.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from kernelscope.reports.interactive import Interactive
 from kernelscope.reports.text import SENTENCE, WHOLE, printable
 
 LANES = 32  # lanes of one side
-WORK = 7  # kinds of work with a colour of their own
-_COPIES = "copies"  # as the page's script knows them, too
-_GREYS = (*HOST, "#636363")  # of what the host is in mostly, where nothing computes
+WORK = 7  # kinds of work with their own colour
+_COPIES = "copies"  # the page's script uses the same word
+_GREYS = (*HOST, "#636363")  # of the host's main activities while nothing computes
 TITLES = {
     "step": "the whole",
     "steps": "steps",
     "calls": "calls of the device's API and of the system",
     "lines": "host lines",
 }
-_ODD = 1 << 32  # threads with larger numbers are numbered anew: they are hashes
+_ODD = 1 << 32  # larger thread numbers are hashes, and are renumbered
 
 Side = tuple[str, Mapping[str, Any]]
 
 
 def timeline(runs: Sequence[tuple[str, Mapping[str, Any] | str]]) -> Interactive:
-    """Return the timelines of several runs, or of one, as a part of a page.
+    """Return the timelines of one or several runs as a part of a page.
 
-    runs: names as the page's tables have them, with the results of analysis.timeline.lanes, or why a run has none.
+    runs: (name as in the page's tables, result of analysis.timeline.lanes or the reason why there is none).
     """
     sides = [(name, made) for name, made in runs if not isinstance(made, str)]
     missing = [f"{printable(name)}: no timeline: {printable(made)}." for name, made in runs if isinstance(made, str)]
@@ -61,20 +61,20 @@ def timeline(runs: Sequence[tuple[str, Mapping[str, Any] | str]]) -> Interactive
     )
 
 
-_STEPS = "Of each run the recorded step that is nearest to the median of its recorded steps, all from their beginning on."
+_STEPS = "For each run the recorded step nearest to the median of its recorded steps, all aligned at their beginning."
 _OWNERS = (
-    "The first lane gives each instant to one owner, so that it adds up to the whole: coloured is what went on where nothing was "
+    "The first lane gives each instant to one owner, so it adds up to the whole: colours show what happened while nothing was "
     "computed."
 )
 
 
 def _is_whole(made: Mapping[str, Any]) -> bool:
-    """Return whether a timeline holds more than the step that it shows first."""
+    """Return whether a timeline covers more than the step that it shows first."""
     return made["step_ns"] is not None and made["step_ns"] != [0, made["wall_ns"]]
 
 
 def _about(made: Mapping[str, Any]) -> str:
-    """Return which window it is."""
+    """Return which window the timeline covers."""
     wall = units.duration(made["wall_ns"])
     if _is_whole(made):
         low, high = made["step_ns"]
@@ -86,19 +86,19 @@ def _about(made: Mapping[str, Any]) -> str:
 
 
 def _left_out(sides: Sequence[Side]) -> Iterator[str]:
-    """Yield what is not drawn as it was."""
+    """Yield what is simplified or left out."""
     for name, made in sides:
         if made.get("found"):
             yield f"{printable(name)}, steps found: {printable(made['found'], SENTENCE)}."
         said = []
         if made["cut"]:
-            said.append(f"what reaches beyond it is cut there ({_events(made['cut'])})")
+            said.append(f"events that extend beyond it are cut ({_events(made['cut'])})")
         if made["together_ns"]:
             short = units.duration(made["together_ns"])
-            outside = "outside of the step shown first, " if _is_whole(made) else ""
-            said.append(f"{outside}events shorter than {short} that follow each other closely are one, named after the longest")
+            outside = "outside the step shown first, " if _is_whole(made) else ""
+            said.append(f"{outside}events shorter than {short} in close succession are merged and named after the longest")
         if len(made["lanes"]) > LANES:
-            said.append(f"{len(made['lanes']) - LANES} lanes with least time are left out")
+            said.append(f"{len(made['lanes']) - LANES} lanes with the least time are left out")
         if said:
             yield f"{printable(name)}: {', '.join(said)}."
 
@@ -107,7 +107,7 @@ def _left_out(sides: Sequence[Side]) -> Iterator[str]:
 
 
 def _side(name: str, made: Mapping[str, Any], slots: _Slots) -> dict[str, Any]:
-    """Return a run's timeline as the script reads it."""
+    """Return a run's timeline in the script's format."""
     labels = made["labels"]
     shown = {key: _numbered(texts) for key, texts in labels.items()}
     kinds = list(dict.fromkeys(lane["kind"] for lane in made["lanes"]))
@@ -133,13 +133,13 @@ def _weight(lane: Mapping[str, Any]) -> float:
 
 
 def _numbered(texts: Sequence[str | None]) -> tuple[list[str], list[int]]:
-    """Return the distinct texts as they are shown, and the place of each label's; -1 is null."""
+    """Return the distinct texts for display, and the place of each label's text; -1 is null."""
     places = {text: place for place, text in enumerate(dict.fromkeys(text for text in texts if text is not None))}
     return [printable(text, WHOLE) for text in places], [-1 if text is None else places[text] for text in texts]
 
 
 def _threads(made: Mapping[str, Any]) -> dict[int, str]:
-    """Return what threads are called: the loop's own by that, hashes by numbers of ours."""
+    """Return the names of threads: the loop's thread is marked, and hashes get numbers."""
     found = [lane["thread"] for lane in made["lanes"] if lane["thread"] is not None]
     odd = [thread for thread in dict.fromkeys(found) if not 0 <= thread < _ODD]
     names = {thread: f"thread {thread}" for thread in found} | {thread: f"thread #{n}" for n, thread in enumerate(odd, 1)}
@@ -151,7 +151,7 @@ def _threads(made: Mapping[str, Any]) -> dict[int, str]:
 def _lane(lane: Mapping[str, Any], threads: Mapping[int, str], waiting: Sequence[bool]) -> dict[str, Any]:
     """Return a lane: its title, and rows with the gap before each event, its duration and its label.
 
-    quiet: the thread only waits in the operating system, so that the lane is folded away. waiting: which labels are of that.
+    quiet: the thread only waits in the operating system, so the lane is hidden at first. waiting: which labels are such waits.
     """
     place = [] if lane["device"] is None else [printable(lane["device"])]
     if lane["thread"] is not None:
@@ -172,7 +172,7 @@ def _events(count: int) -> str:
 
 
 def row_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row of a lane as the script reads it: the gap before each event, its duration and its label."""
+    """Return a row of a lane in the script's format: the gap before each event, its duration and its label."""
     start, duration = np.array(row["start_ns"]), np.array(row["duration_ns"])
     gaps = start - np.append(0, (start + duration)[:-1])
     several = {"events": row["events"], "busy": row["busy_ns"]} if row["events"] is not None else {}
@@ -184,10 +184,10 @@ def row_of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Slots:
-    """Which colour everything has: a place in `legend`, whose entries are {title, of, colour}.
+    """The colours of everything, as places in `legend`, whose entries are {title, of, colour}.
 
-    of: owners (the first lane) or work (all others). colour: computing, other, a phase, or #rrggbb (see reports.colours). Host
-    causes with most time get greys of their own; work is coloured by kind, as in every chart, or by phase where no kind is known.
+    of: owners (the first lane) or work (all others). colour: computing, other, a phase, or #rrggbb (see reports.colours). The
+    largest host causes get their own greys; work is coloured by kind, as in every chart, or by phase if no kind is known.
     """
 
     def __init__(self, sides: Sequence[Side]):
@@ -206,10 +206,10 @@ class _Slots:
         else:
             several = [kind for kind, _ in kinds.most_common(WORK) if kind in KINDS]
             self._work = {kind: self._add(kind, "work", KINDS[kind]) for kind in several}
-        self._other = self._add("no phase known" if phases else "of no or another kind", "work", "other")
+        self._other = self._add("no phase known" if phases else "other or no kind", "work", "other")
 
     def _of_causes(self, causes: Counter[str]) -> dict[str, int]:
-        """Return the place of each owner's colour; all copies and memory sets have one."""
+        """Return the place of each owner's colour; all copies and memory sets share one."""
         places: dict[str, int] = {}
         titles: dict[str, int] = {}
         for cause, colour in _coloured(causes):
@@ -233,7 +233,7 @@ class _Slots:
 
 
 def _coloured(causes: Counter[str]) -> Iterator[tuple[str, str]]:
-    """Yield what owns instants of steps with its colour: what has one everywhere, and the host's largest causes in greys."""
+    """Yield causes of steps with their colours: those with a fixed colour, and the host's largest causes in greys."""
     if COMPUTING in causes:
         yield COMPUTING, "computing"
     single = [cause for cause, _ in causes.most_common() if cause != COMPUTING and " + " not in cause]
@@ -243,7 +243,7 @@ def _coloured(causes: Counter[str]) -> Iterator[tuple[str, str]]:
 
 
 def _added(made: Mapping[str, Any], lanes: str, key: str) -> Counter[str]:
-    """Return how many ns of all lanes of a kind each text of a label's column has."""
+    """Return the ns of each text in a column of labels, over all lanes of a kind."""
     texts = made["labels"][key]
     sums = np.zeros(len(texts))
     for lane in made["lanes"]:

@@ -1,4 +1,4 @@
-"""What rich draws, without the blanks that it fills lines with: they are in the way in files and on the clipboard."""
+"""Output of rich without its trailing blanks, which are a nuisance in files and on the clipboard."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rich.segment import Segment
 
 
 class Trimmed:
-    """Something that rich draws, whose lines end where their text does."""
+    """A renderable whose lines end where their text does."""
 
     def __init__(self, shown: RenderableType):
         self._shown = shown
@@ -20,7 +20,7 @@ class Trimmed:
 
 
 def _trimmed(line: list[Segment]) -> list[Segment]:
-    """Return a line without blanks at its end, but for those with a colour of their own."""
+    """Return a line without trailing blanks, except those with a background colour."""
     kept = list(line)
     while kept and not (kept[-1].style and kept[-1].style.bgcolor):
         last = kept.pop()

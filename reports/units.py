@@ -1,6 +1,6 @@
-"""Numbers as people read them. What is unknown is shown as such and never as 0.
+"""Numbers for reading. Unknown values are shown as unknown, never as 0.
 
-Durations come in as nanoseconds. Decimal prefixes are used for bytes (1 MB is 1,000,000 B), as the rest of the project does.
+Durations are given in nanoseconds. Bytes have decimal prefixes (1 MB is 1,000,000 B), as in the rest of the project.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TIMES = "\u00d7"  # the multiplication sign
 
 
 def in_unit(ns: Number | None, unit: str, decimals: int = 2) -> str:
-    """Return ns in `unit` without naming it, for a column whose heading does: 12.34; "<0.01" for what would round to 0."""
+    """Return ns in `unit` without its name, for a column whose heading has it: 12.34; "<0.01" if it would round to 0."""
     if not known(ns):
         return UNKNOWN
     value = ns / NS_PER[unit]
@@ -48,13 +48,13 @@ def interval(ends: Iterable[Number] | None) -> str:
 
 
 def decimals_for(values: Iterable[Number | None], unit: str) -> int:
-    """Return how many decimals a column of ns needs: small rows stay visible beside large ones."""
+    """Return the number of decimals of a column of ns, so that small rows stay visible beside large ones."""
     largest = max((abs(value) for value in values if known(value)), default=0) / NS_PER[unit]
     return 0 if unit == "ns" else 2 if largest >= 10 else 3
 
 
 def rounded_together(values: Sequence[int], step: int) -> list[int]:
-    """Return ns as multiples of `step` that add up to the rounded sum: the largest remainders are rounded up, the rest down."""
+    """Return ns as multiples of `step` that add up to the rounded sum: the largest remainders are rounded up, the others down."""
     down = [value // step * step for value in values]
     short = (round_half_up(sum(values), step) - sum(down)) // step
     places = sorted(range(len(values)), key=lambda place: down[place] - values[place])
@@ -64,13 +64,13 @@ def rounded_together(values: Sequence[int], step: int) -> list[int]:
 
 
 def round_half_up(value: int, step: int) -> int:
-    """Return a multiple of `step`, the nearest to `value`; halves go away from zero."""
+    """Return the multiple of `step` nearest to `value`; halves are rounded away from zero."""
     nearest = (2 * abs(value) + step) // (2 * step) * step
     return nearest if value >= 0 else -nearest
 
 
 def ratio(value: Number | None, decimals: int = 2) -> str:
-    """Return a ratio with a multiplication sign: 1.00, 12.3, 152 times; in short 1.0, 12, >999 times."""
+    """Return a ratio with a multiplication sign: 1.00, 12.3, 152; with one decimal 1.0, 12, >999."""
     if not known(value):
         return UNKNOWN
     if decimals == 1:
@@ -79,7 +79,7 @@ def ratio(value: Number | None, decimals: int = 2) -> str:
 
 
 def percent(value: Number | None, decimals: int = 1) -> str:
-    """Return a share of 1 as a percentage: 93.4%; "<0.1%" for what would round to 0."""
+    """Return a share of 1 as a percentage: 93.4%; "<0.1%" if it would round to 0."""
     if not known(value):
         return UNKNOWN
     least = 10.0**-decimals
@@ -94,14 +94,14 @@ def overhead(value: Number | None) -> str:
 
 
 def count(value: Number | None) -> str:
-    """Return a count with separators: 12,345; one decimal where a mean is small: 3.4."""
+    """Return a count with separators: 12,345; small means have one decimal: 3.4."""
     if not known(value):
         return UNKNOWN
     return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if abs(value) >= 100 or value == 0 else f"{value:,.1f}"
 
 
 def counted(value: Number | None, noun: str) -> str:
-    """Return a count with what is counted: 1 step, 12 steps."""
+    """Return a count with its noun: 1 step, 12 steps."""
     return f"{count(value)} {noun}{'' if value == 1 else 's'}"
 
 
@@ -111,7 +111,7 @@ def rate(value: Number | None) -> str:
 
 
 def energy(uj: Number | None) -> str:
-    """Return microjoules with the unit that suits them, three significant digits: 4.31 mJ."""
+    """Return microjoules in a suitable unit with three significant digits: 4.31 mJ."""
     if not known(uj):
         return UNKNOWN
     unit, size = _joules(abs(uj))
@@ -119,7 +119,7 @@ def energy(uj: Number | None) -> str:
 
 
 def energy_interval(low: Number | None, high: Number | None) -> str:
-    """Return two energies in one unit: 4.10 to 4.52 mJ; "up to" or "from" where only one end is known."""
+    """Return two energies in one unit: 4.10 to 4.52 mJ; "up to" or "from" if only one end is known."""
     if not known(high):
         return f"from {energy(low)}" if known(low) else UNKNOWN
     if not known(low):
@@ -134,5 +134,5 @@ def watts(value: Number | None) -> str:
 
 
 def _joules(uj: Number) -> tuple[str, int]:
-    """Return the unit in which so many microjoules are at least 1, and how many microjoules it has."""
+    """Return the largest unit in which these microjoules are at least 1, and its size in microjoules."""
     return next(((unit, size) for unit, size in (("kJ", 10**9), ("J", 10**6), ("mJ", 10**3)) if uj >= size), ("µJ", 1))

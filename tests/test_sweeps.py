@@ -184,7 +184,7 @@ def test_a_finished_sweep_runs_nothing_and_other_settings_are_refused(tiny, tmp_
     before = _cell_files(folder)
     done = _sweep(file, folder, "--format", "csv")
     assert done.returncode == 0
-    assert "4 of 4 cells have their result already" in done.stderr
+    assert "4 of 4 cells already have their result" in done.stderr
     assert len(done.stdout.splitlines()) == 7
     assert _cell_files(folder) == before
     other = tmp_path / "other.toml"
@@ -258,7 +258,7 @@ def test_a_budget_that_nothing_fits_and_cells_that_are_not_asked_for(tiny, tmp_p
     done = _sweep(file, tmp_path / "none", "--budget", "1s")
     assert done.returncode == 0, done.stderr
     reasons = sweeps.read(tmp_path / "none").cells.set_index("cell")["reason"]
-    assert reasons["onednn-lenet-infer-b1-cpu-t1"] == "not run: the budget had no time left for it"
+    assert reasons["onednn-lenet-infer-b1-cpu-t1"] == "not run: no time was left in the budget"
     assert reasons["jax-lenet-infer-b1-cpu-t1"] == "to keep it short"
     done = _sweep(file, tmp_path / "none", "--only", "framework=onednn,batch=2")
     cells = sweeps.read(tmp_path / "none").cells

@@ -1,4 +1,4 @@
-"""Times and bytes as people read them, in the unit that suits each: what is unknown is shown as such, and never as 0."""
+"""Format times and bytes for people, in a fitting unit. Unknown values are shown as unknown, never as 0."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Number = int | float
 
 
 def known(value: Number | None) -> TypeGuard[Number]:
-    """Whether a value is a number that can be shown, numpy's too: not null, not a bool, finite."""
+    """Return whether a value is a number that can be shown, numpy's included: not null, not a bool, finite."""
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def common_unit(values: Iterable[Number | None]) -> str:
-    """Return the unit (a key of NS_PER) in which the smallest of these ns values is at least 1; ms when none is known."""
+    """Return the unit (a key of NS_PER) in which the smallest of these ns values is at least 1; ms if none is known."""
     smallest = min((abs(value) for value in values if known(value) and value), default=None)
     if smallest is None:
         return "ms"
@@ -27,14 +27,14 @@ def common_unit(values: Iterable[Number | None]) -> str:
 
 
 def duration(ns: Number | None) -> str:
-    """Return ns with the unit that suits it, three significant digits: 4.31 ms, 215 µs."""
+    """Return ns in a fitting unit, with three significant digits: 4.31 ms, 215 µs."""
     if not known(ns):
         return UNKNOWN
     if not ns:
         return "0 ns"
     unit = common_unit([ns])
     larger = next((name for name, size in NS_PER.items() if size == 1000 * NS_PER[unit]), None)
-    if larger and abs(ns) >= 0.9995 * NS_PER[larger]:  # which would read 1,000 of the smaller one
+    if larger and abs(ns) >= 0.9995 * NS_PER[larger]:  # it would read 1,000 in the smaller unit
         unit = larger
     return f"{significant(ns / NS_PER[unit])} {unit}"
 
@@ -50,6 +50,6 @@ def size(count: Number | None) -> str:
 
 
 def significant(value: float) -> str:
-    """Return a number with three significant digits, whole from 100 on."""
+    """Return a number with three significant digits, as an integer from 100 on."""
     magnitude = abs(value)
     return f"{value:,.2f}" if magnitude < 9.995 else f"{value:,.1f}" if magnitude < 99.95 else f"{value:,.0f}"

@@ -2,10 +2,10 @@
 
 Every row has `count` and `duration_ns` (sums over all measured steps, what vendors' tools report) and `time_ns` (its conserved
 share of the mean step). The rows' `time_ns` add up to the step's wall time exactly, in every table. Device work that belongs to
-no measured step stands in rows of the phase "outside of steps", so that every kernel of the recording is counted once.
+no measured step is in rows of the phase "outside of steps", so every kernel of the recording is counted once.
 
-A capture without steps is broken down as a whole. One that holds totals only has no `time_ns`: what ran at the same time is
-not known, so that durations cannot be made shares of a wall time.
+A capture without steps is broken down as a whole. One that holds only totals has no `time_ns`: it is unknown what ran at the same
+time, so durations are no shares of a wall time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ BY = {
     "line": ("file", "function", "line", "text"),
 }
 
-_OF_ROWS = ("count", "duration_ns", "median_ns", "min_ns", "max_ns", "std_ns")  # what a row of totals tells of its executions
+_OF_ROWS = ("count", "duration_ns", "median_ns", "min_ns", "max_ns", "std_ns")  # of the executions in a row of totals
 TOTAL_ONLY = "total"  # the method of rows that the source gives as totals
 
 
@@ -54,8 +54,8 @@ TOTAL_ONLY = "total"  # the method of rows that the source gives as totals
 class Breakdown:
     """One table with its whole: step_ns is the mean wall time of the measured steps and the sum of the rows' time_ns.
 
-    coverage: the share of step_ns in rows whose key is known from evidence. steps: how many steps were measured; 0 where the
-    whole capture counts as one. step_ns is None where the source gives totals only; then coverage is of the durations' sum.
+    coverage: the share of step_ns in rows whose key is known from evidence. steps: the number of measured steps; 0 if the whole
+    capture counts as one. step_ns is None if the source gives only totals; coverage is then of the sum of durations.
     totals: kernel_sum_ns, kernel_busy_ns, device_busy_ns and wall_ns of the window (see analysis.accounting.partition).
     """
 
@@ -83,7 +83,7 @@ class Breakdown:
 
 
 def breakdown(trace: Trace, by: str = "layer") -> Breakdown:
-    """Break the mean step of `trace` down `by` one of BY; raise EvidenceError when the trace has nothing to do it with."""
+    """Break the mean step of `trace` down `by` one of BY; raise EvidenceError if the trace lacks the evidence."""
     if by not in BY:
         raise EvidenceError(f"unknown breakdown {by!r}; known: {', '.join(BY)}")
     result = breakdowns(trace, (by,))[by]
@@ -93,12 +93,12 @@ def breakdown(trace: Trace, by: str = "layer") -> Breakdown:
 
 
 def breakdowns(trace: Trace, wanted: Sequence[str]) -> dict[str, Breakdown | str]:
-    """Return several breakdowns of one trace, for one partition of it; in place of one that it does not allow, the reason."""
+    """Return several breakdowns of one trace from one partition; the reason in place of one that the trace does not allow."""
     return _each(trace, wanted, of_cells)
 
 
 def envelopes(trace: Trace, wanted: Sequence[str]) -> dict[str, dict[str, Any] | str]:
-    """Return what `breakdowns` does, each Breakdown as its JSON envelope."""
+    """Return the result of `breakdowns`, each Breakdown as its JSON envelope."""
     matches = _each(trace, wanted, _envelope_of_cells)
     return {by: result.as_dict() if isinstance(result, Breakdown) else result for by, result in matches.items()}
 
@@ -106,7 +106,7 @@ def envelopes(trace: Trace, wanted: Sequence[str]) -> dict[str, dict[str, Any] |
 def _each(
     trace: Trace, wanted: Sequence[str], of: Callable[[parts.Partition, str, dict[str, Any], CellLabels], Made]
 ) -> dict[str, Breakdown | Made | str]:
-    """Return what `of` makes of one partition for each breakdown that cells make, and for others these or the reason."""
+    """Return the result of `of` for each breakdown made of cells, all from one partition, and other Breakdowns; or the reason."""
     result: dict[str, Breakdown | Made | str] = {}
     partition: parts.Partition | None = None
     labels: CellLabels | None = None
@@ -133,20 +133,20 @@ def _each(
 
 
 def of_cells(partition: parts.Partition, by: str, info: dict[str, Any], labels: CellLabels | None = None) -> Breakdown:
-    """Group the cells of a partition (see `breakdown`). labels: those of its cells, if they were made already."""
+    """Group the cells of a partition (see `breakdown`). labels: its cells' labels, if already made."""
     columns, coverage = _grouped(partition, by, labels or CellLabels(partition.everything))
     table = pd.DataFrame(columns | {key: pd.array(columns[key], dtype="string") for key in BY[by]})
     return Breakdown(by, table, partition.step_ns, coverage, len(partition.steps), _context(info), partition.totals)
 
 
 def kernels(partition: parts.Partition, trace: Trace) -> Breakdown:
-    """Return the kernels by layer, with what their single executions took, of a trace whose partition is made already."""
+    """Return the kernels by layer, with the times of their single executions, for a trace whose partition is already made."""
     labels = CellLabels(partition.everything)
     return _with_executions(of_cells(partition, "layer-kernel", trace.info, labels), _executed(trace))
 
 
 class _Executed(NamedTuple):
-    """What ran, the labels of its distinct cells, and the operations of each; NaN is unknown."""
+    """The executions, the labels of their distinct cells, and each one's operations; NaN is unknown."""
 
     ran: parts.Executions
     labels: CellLabels
@@ -163,8 +163,8 @@ def _executed(trace: Trace) -> _Executed:
 def _with_executions(breakdown: Breakdown, executed: _Executed) -> Breakdown:
     """Return a breakdown with mean_ns, median_ns, min_ns, max_ns and std_ns of the single executions of a row's work.
 
-    They are null in rows of graphs and of the host; where a source gives totals, all but the mean. gflops_per_s: operations (see
-    kernels.work) over the durations of the executions whose operations are known; null where none are.
+    They are null in rows of graphs and of the host; for totals, all but the mean are null. gflops_per_s: operations (see
+    kernels.work) over the durations of the executions whose operations are known; null if none are.
     """
     by, ran = breakdown.by, executed.ran
     names, group = executed.labels.numbered(by, BY[by])
@@ -184,14 +184,14 @@ def _with_executions(breakdown: Breakdown, executed: _Executed) -> Breakdown:
 
 
 def _rates(row: pd.Series, flops: npt.NDArray[np.float64], duration_ns: npt.NDArray[np.int64]) -> pd.Series:
-    """Return by row the operations per ns of the executions whose operations are known; those that compute nothing have none."""
+    """Return for each row the operations per ns of the executions with known operations; rows without any have no rate."""
     known = (flops > 0) & (duration_ns > 0)
     sums = pd.DataFrame({"flops": flops[known], "ns": duration_ns[known]}).groupby(row[known].to_numpy()).sum()
     return (sums["flops"] / sums["ns"]).round(1)
 
 
 def _envelope_of_cells(partition: parts.Partition, by: str, info: dict[str, Any], labels: CellLabels) -> dict[str, Any]:
-    """Return the envelope of the same; for a table of some rows it takes pandas longer to begin than this in all."""
+    """Return the envelope without pandas: for a table of a few rows, its overhead alone would be larger."""
     columns, coverage = _grouped(partition, by, labels)
     columns = {name: values.tolist() if isinstance(values, np.ndarray) else values for name, values in columns.items()}
     window, steps = "steps" if len(partition.steps) else "capture", len(partition.steps)
@@ -199,11 +199,11 @@ def _envelope_of_cells(partition: parts.Partition, by: str, info: dict[str, Any]
 
 
 def _grouped(partition: parts.Partition, by: str, labels: CellLabels) -> tuple[dict[str, Any], float]:
-    """Return the columns of a breakdown of cells, lists of texts and arrays, the row with most time first, and its coverage."""
+    """Return the columns of a breakdown of cells, as lists of texts and arrays, most time first, and its coverage."""
     cells, whole = partition.everything, max(partition.step_ns, 1)
     numbers, group = labels.numbered(by, BY[by])
     added = {name: cells[name].to_numpy(np.int64) for name in ("count", "duration_ns", "time_ns")}
-    if by != "idle":  # a gap counts as often as it is cut: that is no number of calls
+    if by != "idle":  # the host's rows count pieces of gaps, which is no number of calls
         added["count"] = np.where(_executed_cells(cells), added["count"], 0)
     sums = {name: np.zeros(len(numbers), dtype=np.int64) for name in added}
     for name, values in added.items():
@@ -217,7 +217,7 @@ def _grouped(partition: parts.Partition, by: str, labels: CellLabels) -> tuple[d
 
 
 def _executed_cells(cells: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Return which cells are of kernels, copies and graphs, and not of time in which a device has nothing to do."""
+    """Return which cells are kernels, copies and graphs, rather than time without device work."""
     cause = cells["cause"].astype("string").fillna("")
     of_device = cause.str.startswith(levels.DEVICE) & (cause != levels.QUEUED)
     return cells["cause"].isna().to_numpy(bool) | of_device.to_numpy(bool)
@@ -227,31 +227,31 @@ def _envelope(
     by: str, window: str, step_ns: int | None, steps: int, coverage: float, totals: dict[str, int], info: dict[str, Any],
     columns: dict[str, list[Any]],
 ) -> dict[str, Any]:  # fmt: skip
-    """Return a breakdown as JSON has it; columns: those of its table, None for null."""
+    """Return a breakdown's JSON envelope; columns: those of its table, None for null."""
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     envelope = {"schema": SCHEMA, "by": by, "window": window, "step_ns": step_ns, "steps": steps}
     return {**envelope, "coverage": round(coverage, 6), "totals": totals, **info, "rows": rows}
 
 
 def layer_labels(rows: pd.DataFrame) -> pd.Series[str]:
-    """Return the layer of each row with layer, phase, cause and kind, or in brackets the part of the step, or (unattributed)."""
+    """Return each row's layer, or in parentheses its part of the step, or (unattributed), from layer, phase, cause and kind."""
     return _labelled(rows[["layer", "phase", "cause", "kind"]], lambda labels: labels.layers)
 
 
 def kind_labels(rows: pd.DataFrame) -> pd.Series[str]:
-    """Return the kind of each row with kind and cause, or in brackets what the device or the host did where no kernel ran."""
+    """Return each row's kind, or in parentheses what device or host did while no kernel ran, from kind and cause."""
     return _labelled(rows[["kind", "cause"]], lambda labels: labels.kinds)
 
 
 def _labelled(rows: pd.DataFrame, label: Callable[[CellLabels], Texts]) -> pd.Series[str]:
-    """Return each row's label, found out once for distinct rows."""
+    """Return each row's label, made once for equal rows."""
     number, first = parts.numbered(rows)
     texts = np.array(label(CellLabels(rows.iloc[first])), dtype=object)
     return pd.Series(texts[number], index=rows.index, dtype="string")
 
 
 def _context(info: dict[str, Any]) -> dict[str, Any]:
-    """Return what stands beside every table: what was measured and under which conditions."""
+    """Return the context of every table: what was measured, and under which conditions."""
     names = (
         "source", "framework", "network_name", "mode", "batch", "device_count", "pass", "inside", "clean_step_ns", "conditions",
         "coverage_of",
@@ -268,15 +268,15 @@ def totals_cells(trace: Trace) -> pd.DataFrame:
 
 
 def _of_totals(trace: Trace, by: str) -> Breakdown:
-    """Group what a source gives as totals only: counts and durations, which are no shares of a wall time."""
+    """Group the counts and durations of a source of totals; they are no shares of a wall time."""
     if by in ("step", "idle"):
-        raise EvidenceError("the capture holds totals only and no timeline: no steps and no idle time can be told from it")
+        raise EvidenceError("the capture holds only totals and no timeline, so its steps and idle time are unknown")
     if by == "range":
         mine = trace.totals[trace.totals["table"] == "ranges"]
         rows = pd.DataFrame({"range": mine["name"], "activity": "ranges, as summed up by the tool", "phase": pd.NA})
         rows = rows.assign(count=mine["count"], duration_ns=mine["duration_ns"])
         if rows.empty:
-            raise EvidenceError("the capture holds totals only, and none of ranges")
+            raise EvidenceError("the capture holds only totals, and none of ranges")
     else:
         rows = totals_cells(trace)
         labels = CellLabels(rows)
@@ -323,10 +323,10 @@ def _by_step(partition: parts.Partition, trace: Trace) -> Breakdown:
 
 
 def _by_host_line(trace: Trace) -> Breakdown:
-    """Lines on a timeline: what each did on the host and had done on the device (see attribution.host_lines).
+    """Lines on a timeline: the time of each on the host and of its work on the device (see attribution.host_lines).
 
-    count and duration_ns are what the lines pass has of as many steps, calls included; profiled_ns is the latter per step. Null
-    without that pass.
+    count and duration_ns come from the lines pass, scaled to as many steps, calls included; profiled_ns is its duration per step.
+    Null without that pass.
     """
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
     windows = parts.whole(trace) if trace.steps.empty else intervals.edges(steps)
@@ -363,7 +363,7 @@ def _by_host_line(trace: Trace) -> Breakdown:
 
 
 def _by_line(trace: Trace) -> Breakdown:
-    """Statements of the line-profiled loop function; callees that were profiled too are shown but not counted twice."""
+    """Statements of the line-profiled loop function. Callees that were profiled, too, are not counted twice."""
     lines = trace.lines
     steps = int(trace.info.get("lines_steps", 0))
     if lines.empty or not steps:
@@ -372,7 +372,7 @@ def _by_line(trace: Trace) -> Breakdown:
     root = str(trace.info["lines_root"])
     mine = lines[lines["function"].str.rpartition(".")[2] == root]
     measured = mine["time_ns"].sum() / steps
-    # the function also does things once a window, before its first step: with these it can take longer than its steps
+    # the function also works once per window, before its first step, so it can take longer than its steps
     step_ns = max(int(trace.info["lines_step_ns"]), round(measured))
     if not step_ns:
         raise EvidenceError("no host lines in this capture: all their times are zero")

@@ -1,4 +1,4 @@
-"""Calls of a device's interface, by name: how often the host made them, and for how long it was in them."""
+"""Calls of the device's API by name: how often the host made them, and how long it spent in them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ OF_CALL = ("call", "duration_ns", "share", "count", "mean_ns", "median_ns", "min
 
 
 def of_calls(trace: Trace) -> list[dict[str, Any]]:
-    """Return a row for each function (OF_CALL), the one with most time first; of a capture of totals without the median.
+    """Return a row for each function (OF_CALL), most time first; without the median for a capture of totals.
 
-    Durations are summed as `nsys stats` does for its API summary: threads wait side by side, and a call of the runtime may hold
-    one of the driver, so that they may be more than the wall time. share: of their sum. Calls of the operating system are left
-    out.
+    Durations are summed as in the API summary of `nsys stats`: threads wait side by side, and a call of the runtime may contain
+    one of the driver, so their sum may exceed the wall time. share: of that sum. Calls of the operating system are left out.
     """
     table = _timed(trace.calls) if len(trace.calls) else _totals(trace.totals)
     if table.empty:

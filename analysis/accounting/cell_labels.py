@@ -1,6 +1,6 @@
-"""What the cells of a partition are called in tables, and which of them are known from evidence.
+"""Label the cells of a partition in tables, and find which of them are known from evidence.
 
-Plain lists: for the few thousand cells of a capture, pandas takes longer to begin than this takes in all.
+It uses plain lists: for the few thousand cells of a capture, the overhead of pandas alone is larger.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import pandas as pd
 from kernelscope.analysis.accounting import levels
 from kernelscope.analysis.trace import METHODS
 
-# Not layers, but known parts of a step: they are named in the layer column in brackets
+# Known parts of a step that are no layers: the layer column names them in parentheses
 _NAMED_PHASES = {"optimizer": "(optimizer)", "data": "(data)"}
-KERNELS = ("kernel", "layer-kernel")  # tables of kernels, the latter by layer and phase, too
-_COMMUNICATION = "communication"  # a kind of kernel: what several devices exchange is no layer's
+KERNELS = ("kernel", "layer-kernel")  # tables of kernels; the second is also by layer and phase
+_COMMUNICATION = "communication"  # a kind of kernel that belongs to no layer
 BETWEEN_LAYERS = "(between layers)"
 PROGRAM = f"({levels.SCRIPT})"
 _OF_STEPS = (levels.DISPATCH, levels.COMPILING, levels.WAITING, levels.DATA, levels.SCRIPT, levels.QUEUED)
 _NAMED_CAUSES = {cause: f"({cause})" for cause in _OF_STEPS}
 _NAMED_CAUSES[levels.IN_PHASE] = BETWEEN_LAYERS
-UNATTRIBUTED = "(unattributed)"  # work of which nothing says for which layer it was
+UNATTRIBUTED = "(unattributed)"  # work whose layer is unknown
 ELSEWHERE = "(host: in no layer)"
 OUTSIDE = f"({levels.OUTSIDE_OF_STEPS})"
-# What is known to be no layer's is not unattributed, but no layer either: it does not raise the coverage
+# Time that is known to be no layer's is not unattributed, but it is no layer either: it does not raise the coverage
 NO_LAYER = (UNATTRIBUTED, ELSEWHERE, BETWEEN_LAYERS, _NAMED_CAUSES[levels.QUEUED])
 COMPUTING = "(computing)"
-NO_NAME = "(no name)"  # kernels of which the capture tells none
+NO_NAME = "(no name)"  # kernels without a name in the capture
 NO_RANGE = "(no range)"
 _RANK = {method: number for number, method in enumerate(METHODS)}
 _UNEXPLAINED = (levels.OUTSIDE, levels.UNSEEN, levels.OPAQUE_GRAPH)
@@ -39,14 +39,14 @@ Texts = list[str | None]
 
 
 class CellLabels:
-    """Columns of texts for tables of cells (partition.KEYS), made when they are asked for and kept; None is null."""
+    """Columns of texts for tables of cells (partition.KEYS), made on demand and cached; None is null."""
 
     def __init__(self, cells: pd.DataFrame):
         self._cells = cells
         self._read: dict[str, Texts] = {}
 
     def column(self, by: str, key: str) -> Texts:
-        """Return what stands in a column of the table `by`: the cells' own text, or a label where null has a meaning there."""
+        """Return a column of the table `by`: the cells' own text, or a label where null has a meaning."""
         own = self._texts(key) if key != "activity" else []
         if key == "layer":
             return self.layers
@@ -54,7 +54,7 @@ class CellLabels:
             return [COMPUTING if text is None else text for text in own]
         if key == "kind" and by in ("kind", *KERNELS):
             return self.kinds
-        if key == "phase" and by == "kernel":  # a kernel is one row, whichever phases it is in; but what is in no step is apart
+        if key == "phase" and by == "kernel":  # a kernel is one row for all phases, but work outside of steps has its own
             return [text if text == levels.OUTSIDE_OF_STEPS else None for text in own]
         if key == "kernel" and by in KERNELS:
             causes = self._texts("cause")
@@ -69,14 +69,14 @@ class CellLabels:
         return own
 
     def numbered(self, by: str, keys: Sequence[str]) -> tuple[dict[tuple[str | None, ...], int], list[int]]:
-        """Return the distinct rows of the table `by` with these columns, numbered as they appear, and the number of each cell."""
+        """Return the distinct rows of the table `by` with these columns, numbered as they appear, and each cell's number."""
         numbers: dict[tuple[str | None, ...], int] = {}
         group = [numbers.setdefault(row, len(numbers)) for row in zip(*(self.column(by, key) for key in keys), strict=True)]
         return numbers, group
 
     @cached_property
     def layers(self) -> Texts:
-        """Each cell's layer, or in brackets the part of the step that it is; of the host's rest (host: in no layer)."""
+        """Each cell's layer, or in parentheses its part of the step; for the rest of the host's time (host: in no layer)."""
 
         def label(layer: str | None, phase: str | None, cause: str | None, kind: str | None) -> str | None:
             if layer is not None:
@@ -93,7 +93,7 @@ class CellLabels:
 
     @cached_property
     def kinds(self) -> Texts:
-        """Each cell's kind, or in brackets what the device or the host did where no kernel ran."""
+        """Each cell's kind, or in parentheses what the device or the host did while no kernel ran."""
 
         def label(kind: str | None, cause: str | None) -> str | None:
             if kind is not None or cause is None:
@@ -103,12 +103,12 @@ class CellLabels:
         return list(map(label, self._texts("kind"), self._texts("cause")))
 
     def known(self, by: str) -> npt.NDArray[np.bool_]:
-        """Return which cells' key is known: not unattributed, not of unknown kind, not the loop's own unexplained time."""
+        """Return which cells' keys are known: not unattributed, not of unknown kind, not unexplained time of the loop itself."""
         if by == "operator" or (by == "range" and not self._has_layers):
             return _flags([text is not None for text in self._texts(by)])
         if by in ("layer", "range"):
             return _flags([text not in NO_LAYER for text in self.layers])
-        # within a graph it is not known what ran, but that the device was not idle is
+        # which kernels ran within a graph is unknown, but the device was not idle
         unexplained = _UNEXPLAINED if by != "idle" else tuple(one for one in _UNEXPLAINED if one != levels.OPAQUE_GRAPH)
         explained = _flags([text not in unexplained for text in self._texts("cause")])
         if by in ("kind", *KERNELS):
@@ -116,7 +116,7 @@ class CellLabels:
         return explained & _flags([text is not None for text in self._texts("phase")]) if by == "phase" else explained
 
     def methods(self, group: Sequence[int], count: int) -> list[str]:
-        """Return per group of cells the methods by which its time was attributed, the one with most time first."""
+        """Return for each group of cells the methods by which its time was attributed, most time first."""
         texts = [str(method) for method in self._texts("method")]
         known = sorted(set(texts), key=lambda method: (_RANK.get(method, len(_RANK)), method))
         codes = {method: code for code, method in enumerate(known)}
@@ -142,7 +142,7 @@ class CellLabels:
 
     @cached_property
     def _without_range(self) -> str:
-        """How rows without a range are named: in our own runs kernels belong to layers and not to ranges."""
+        """The name of rows without a range: in our own runs, kernels belong to layers and not to ranges."""
         correlated = any(
             text is not None and cause is None for text, cause in zip(self._texts("range"), self._texts("cause"), strict=True)
         )

@@ -1,12 +1,12 @@
-"""The account of a device's step: what it computed, what else it did that nothing hid, and why it idled.
+"""The account of a device's step: what it computed, what else it did that nothing hid, and why it was idle.
 
-At each instant of a step, whoever is highest on this list owns it, in equal parts where several of a kind run at once:
+At each instant of a step, the highest active part of this list owns it; activities of one part that run at once share it equally:
 
-1. compute: kernels but those that communicate; 2. graphs whose kernels were not recorded; 3. communication that no kernel of the
-device hides (exposed); 4. copies that nothing hides; 5. interruptions, in which another process had the device (see
-interruptions): kernels end where theirs begins; 6. idle, by what the thread did that launched what came next.
+1. compute: kernels that do not communicate; 2. graphs whose kernels were not recorded; 3. exposed communication, which no kernel
+of the device hides; 4. copies that nothing hides; 5. interruptions, in which another process had the device (see interruptions):
+they begin where the interrupted kernel ends; 6. idle, by what the thread did that launched the next work.
 
-So the parts add up to the step by construction. What ran hidden beside others has its whole duration, and less time or none.
+So the parts add up to the step by construction. Hidden work has its whole duration, and less time or none.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes
+from kernelscope.analysis.accounting.amounts import duration
 from kernelscope.analysis.accounting.interruptions import Interruptions, interruptions
 from kernelscope.analysis.accounting.levels import OUTSIDE_OF_STEPS
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.steps.model import critical_device
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.trace import Trace, intervals
+from kernelscope.analysis.trace import Trace, intervals, page_faults
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
 COMPUTE, GRAPH, COMMUNICATION, COPY, IDLE = "compute", "graph", "communication", "copy", "idle"
 INTERRUPTED = "interrupted"
-OUTSIDE = OUTSIDE_OF_STEPS  # kernels that no measured step launched, where they run in one: no work of the step's own
+OUTSIDE = OUTSIDE_OF_STEPS  # kernels that run in a measured step that did not launch them: not the step's own work
 
-# What a row of the account is keyed by; null where it does not apply or is not known
+# The key of a row of the account; null where it does not apply or is unknown
 KEYS = (
     "part", "kind", "name", "operator", "phase", "layer", "library", "dtype", "algorithm", "problem", "grid", "cause", "detail",
 )  # fmt: skip
@@ -41,20 +42,22 @@ _OF_KERNELS = ("kind", "name", "operator", "phase", "layer", "library", "dtype",
 
 WINDOW, KERNELS, TOTALS = "window", "kernels", "totals"
 ALL = "all"  # in place of a device: all of them as one, the host's processors included
-_HOST_TIMED = ("mxnet",)  # formats whose kernels and copies are operators as the host timed them: none of them hides another
+_TELLING, _NAMED = r"^(?:samples_per_second|gpu_utili[sz]ation)\b", 4  # samples that a recording without device work tells
+_HOST_TIMED = ("mxnet",)  # formats whose kernels and copies are operators timed by the host: none of them hides another
 
 
 @dataclass(frozen=True)
 class DeviceAccount:
     """A device's steps, in parts.
 
-    device: such as cuda:0. basis: what a step is: "steps"; of a capture without steps "window" (from the device's first work to
-    its last) or "kernels" (the kernels' time alone: the device idles most of the time, which says more of the program's start
-    than of its work); or "totals" (durations added up, of a source that gives no more). rows: KEYS with count, duration_ns (per
-    step, whole durations of what the step launched), bytes (of copies, per step) and time_ns (per step; they add up to step_ns
-    exactly). by_window: [rows, steps], time (ns) of each row in each step. lengths: of the steps, ns. outside: kernels, copies
-    and graphs of no step: count and duration_ns by part. busy_ns: per step, that the device did anything. waited_ns: idle time
-    per step that began while the host waited for the device, and that nothing else explains: no input, compilation or allocation.
+    device: such as cuda:0. basis: what a step is: "steps"; for a capture without steps "window" (from the device's first work to
+    its last) or "kernels" (only the kernels' time: the device is idle most of the time, which says more about the program's start
+    than about its work); or "totals" (durations added up, for a source that gives no more). rows: KEYS with count, duration_ns
+    (per step, whole durations of the work that the step launched), bytes (of copies, per step) and time_ns (per step; the sum is
+    step_ns exactly). by_window: [rows, steps], time (ns) of each row in each step. lengths: of the steps, ns. outside: kernels,
+    copies and graphs of no step: count and duration_ns by part; for totals, moves of pages that are part of the kernels' time.
+    busy_ns: the time per step in which the device did anything. waited_ns: idle time per step that began while the host waited
+    for the device, without another explanation: no input, compilation or allocation.
     """
 
     device: str
@@ -72,7 +75,7 @@ class DeviceAccount:
         return int(self.of(**keys)["time_ns"].sum())
 
     def of(self, **keys: Any) -> pd.DataFrame:
-        """Return the rows with these keys; a tuple stands for any of its values."""
+        """Return the rows with these keys; a tuple matches any of its values."""
         chosen = np.ones(len(self.rows), dtype=bool)
         for name, value in keys.items():
             values = value if isinstance(value, tuple) else (value,)
@@ -82,7 +85,7 @@ class DeviceAccount:
 
 @dataclass
 class _PartWork:
-    """Device work of one part: intervals and, for each, the row of keys, and whether a measured step launched it."""
+    """Device work of one part: intervals, the row of keys of each, and whether a measured step launched it."""
 
     part: str
     keys: pd.DataFrame
@@ -92,7 +95,7 @@ class _PartWork:
 
 
 def is_host_timed(trace: Trace) -> bool:
-    """Return whether operators as the host timed them stand for kernels and copies."""
+    """Return whether operators that the host timed stand for kernels and copies."""
     return (trace.info.get("source") or {}).get("format") in _HOST_TIMED
 
 
@@ -102,12 +105,12 @@ def is_timed_by_device(trace: Trace) -> bool:
 
 
 def account(trace: Trace, device: str | None = None, hiding: bool = False) -> DeviceAccount:
-    """Return the account of a device, of the one that computes longest where none is named.
+    """Return the account of a device, by default of the one that computes longest.
 
-    hiding: let what computes hide copies also where the host timed both, which otherwise share their time equally.
+    hiding: let kernels hide copies even if the host timed both; otherwise these share their time equally.
 
-    The trace's steps are the measured ones (see attribution.steps.applied); without steps the capture is one. Raises
-    EvidenceError where nothing ran on the device.
+    The trace's steps are the measured ones (see attribution.steps.applied); a capture without steps is one step. Raises
+    EvidenceError if nothing ran on the device.
     """
     chosen = device or critical_device(trace)
     mine = None if chosen == ALL else chosen
@@ -141,13 +144,32 @@ def account(trace: Trace, device: str | None = None, hiding: bool = False) -> De
 
 
 def _nothing(trace: Trace) -> str:
-    """Return why there is no account: what the recording holds in place of device work."""
+    """Return why there is no account: what the recording holds instead of device work."""
     if len(trace.lines):
         return "the recording holds times of lines only, and no device work; `kernelscope breakdown PATH --by line` shows them"
     missing = (trace.info.get("unavailable") or {}).get("kernels")
     if len(trace.ranges):
         missing = f"{missing or 'no kernels were recorded'}; `kernelscope breakdown PATH --by range` shows its ranges"
-    return f"nothing on the recording's timeline ran on a device{f': {missing}' if missing else ''}"
+    return f"nothing on the recording's timeline ran on a device{f': {missing}' if missing else ''}{_instead(trace)}"
+
+
+def _instead(trace: Trace) -> str:
+    """Say what a recording tells without device work: ranges that the tool summed up (epochs), and samples (speed, use)."""
+    said = []
+    summed = (trace.totals["table"] == "ranges") & trace.totals["duration_ns"].notna()
+    epochs = trace.totals[summed.fillna(False).to_numpy(bool)]
+    if len(epochs):
+        named = ", ".join(
+            f"{name} {duration(float(ns))}"
+            for name, ns in zip(epochs["name"][:_NAMED], epochs["duration_ns"][:_NAMED], strict=True)
+        )
+        said.append(f"{named}{', ...' if len(epochs) > _NAMED else ''} (`kernelscope breakdown PATH --by range` shows all)")
+    samples = trace.samples
+    chosen = samples[samples["metric"].astype("string").str.contains(_TELLING, na=False).to_numpy(bool)]
+    sums = chosen.groupby(chosen["metric"].astype("string"))["value"].agg(["mean", "min", "max"])
+    rows = sums[:_NAMED].iterrows()
+    said += [f"{name} {row['mean']:.4g} on average ({row['min']:.4g} to {row['max']:.4g})" for name, row in rows]
+    return f"; it tells: {'; '.join(said)}" if said else ""
 
 
 # --- what the device did ------------------------------------------------------------------------------------------------------
@@ -162,7 +184,7 @@ def _kernels(trace: Trace, device: str | None, communicating: bool) -> _PartWork
 
 
 def _without_interruptions(trace: Trace) -> tuple[Trace, Interruptions | None]:
-    """Return the trace with kernels as long as they last uninterrupted, and the interruptions; None where there are none."""
+    """Return the trace with the kernels' uninterrupted durations, and the interruptions; None if there are none."""
     found = interruptions(trace)
     if found is None:
         return trace, None
@@ -174,7 +196,7 @@ def _without_interruptions(trace: Trace) -> tuple[Trace, Interruptions | None]:
 
 
 def _interruptions(trace: Trace, device: str | None, found: Interruptions) -> _PartWork:
-    """Return what interrupted kernels lost, as work of its own behind each of them."""
+    """Return the time that interrupted kernels lost, as work of its own after each of them."""
     table = trace.kernels.loc[found.rows]
     mine = table[_on(table, device)]
     lost = mine.assign(start_ns=mine["end_ns"], end_ns=mine["end_ns"] + found.extra_ns.loc[mine.index])
@@ -205,16 +227,16 @@ def _on(table: pd.DataFrame, device: str | None) -> npt.NDArray[np.bool_]:
 
 
 def _work(trace: Trace, part: str, table: pd.DataFrame, keys: pd.DataFrame) -> _PartWork:
-    """Return work of one part; that of no measured step is a row of its own where it runs in one.
+    """Return work of one part. Kernels that no measured step launched but that run in one get a row of their own.
 
-    Of such work no key is told but whether it communicates.
+    Such a row has no key except whether it communicates.
     """
     start, end = intervals.edges(table)
     measured = device_steps.measured(trace, table)
     if part in (COMPUTE, COMMUNICATION) and not measured.all():
         keys = keys.where(pd.Series(measured, index=keys.index)).assign(outside=~measured)
         if part == COMMUNICATION:
-            keys["kind"] = "communication"  # as of all of them
+            keys["kind"] = "communication"  # all rows of this part have it
     return _PartWork(part, keys.reset_index(drop=True), start, end, measured)
 
 
@@ -222,7 +244,7 @@ def _work(trace: Trace, part: str, table: pd.DataFrame, keys: pd.DataFrame) -> _
 
 
 def _windows(trace: Trace, works: list[_PartWork]) -> tuple[Int, Int]:
-    """Return the measured steps on the device; without steps the time from its first work to its last."""
+    """Return the measured steps on the device, or the time from its first work to its last if there are none."""
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
     if len(steps):
         return device_steps.bounds(steps)
@@ -234,7 +256,7 @@ _MOSTLY = 0.5
 
 
 def _is_mostly_idle(trace: Trace, works: list[_PartWork], windows: tuple[Int, Int]) -> bool:
-    """Return whether the device idles most of the time, and nothing tells what the host did meanwhile but calls."""
+    """Return whether the device is idle most of the time, and only calls show what the host did meanwhile."""
     if len(trace.operators) or len(trace.ranges):
         return False
     start, end = np.concatenate([work.start for work in works]), np.concatenate([work.end for work in works])
@@ -243,7 +265,7 @@ def _is_mostly_idle(trace: Trace, works: list[_PartWork], windows: tuple[Int, In
 
 
 def _of_kernels(device: str, works: list[_PartWork]) -> DeviceAccount:
-    """Return the account of kernels alone, of a capture without steps whose device mostly idles."""
+    """Return the account of kernels alone, for a capture without steps whose device is mostly idle."""
     tables, matrices = [], []
     for work in (*works[:3], *works[4:]):
         table, matrix = _added(work, intervals.shares(work.start, work.end), np.arange(len(work.start)),
@@ -260,8 +282,13 @@ def _of_kernels(device: str, works: list[_PartWork]) -> DeviceAccount:
 
 
 def _of_totals(trace: Trace) -> DeviceAccount:
-    """Return the account of a source of totals: the durations of its kernels and copies stand for the time."""
+    """Return the account of a source of totals: the durations of its kernels and copies count as time.
+
+    A kernel waits while page faults move its pages, so the time of these moves is part of the kernel's.
+    """
     kernels, copies = trace.kernels, trace.copies
+    within = (copies["operation"] == page_faults.UNIFIED).fillna(False).to_numpy(bool) & bool(page_faults.of(trace).ns)
+    hidden, copies = copies[within], copies[~within]
     rows = kernels[list(_OF_KERNELS)].astype("string").assign(part=np.where(_communicates(kernels), COMMUNICATION, COMPUTE))
     moved = pd.DataFrame({"part": COPY, "kind": copies["operation"].astype("string"), "name": copies["memory"].astype("string")})
     sums = [table[["count", "duration_ns"]].astype(float) for table in (kernels, copies)]
@@ -273,7 +300,8 @@ def _of_totals(trace: Trace) -> DeviceAccount:
     by_window = whole["duration_ns"].to_numpy(float)[:, None]
     whole["time_ns"] = by_window[:, 0].round().astype(np.int64)
     total = int(whole["time_ns"].sum())
-    outside = pd.DataFrame({"part": [], "count": [], "duration_ns": []})
+    pages = {"part": COPY, "count": int(hidden["count"].sum()), "duration_ns": int(hidden["duration_ns"].sum())}
+    outside = pd.DataFrame([pages][: len(hidden)], columns=["part", "count", "duration_ns"])
     devices = kernels["device"].dropna().astype(str).unique()
     return DeviceAccount(
         devices[0] if len(devices) == 1 else ALL, TOTALS, total, whole, by_window, np.array([total]), outside, total
@@ -286,7 +314,7 @@ def _of_totals(trace: Trace) -> DeviceAccount:
 def _part(
     works: list[_PartWork], windows: tuple[Int, Int], free: tuple[Int, Int]
 ) -> tuple[list[tuple[pd.DataFrame, Float]], tuple[Int, Int]]:
-    """Return the rows of parts that share a level, with their time in each step, and what they leave of the free time."""
+    """Return the rows of parts that share a level, with their time in each step, and the free time that they leave."""
     start, end = (np.concatenate([getattr(work, side) for work in works]) for side in ("start", "end"))
     index, _, first, last = intervals.split_at(start, end, *free)
     window = np.searchsorted(windows[0], first, side="right") - 1
@@ -321,7 +349,7 @@ def _added(work: _PartWork, owned: Float, index: Int, window: Int, steps: int) -
 
 
 def _idle(trace: Trace, windows: tuple[Int, Int], free: tuple[Int, Int]) -> tuple[pd.DataFrame, Float, float]:
-    """Return the idle time by cause, and in each step; and how much of all of it began while the host waited for the device."""
+    """Return the idle time by cause, in all and in each step, and how much of it began while the host waited for the device."""
     pieces = idle_causes.pieces(trace, free, windows)
     steps = len(windows[0])
     if pieces.empty:
@@ -336,13 +364,13 @@ def _idle(trace: Trace, windows: tuple[Int, Int], free: tuple[Int, Int]) -> tupl
 
 
 def _numbered(keys: pd.DataFrame) -> tuple[Int, pd.DataFrame]:
-    """Return the number of each row's keys in the order of appearance, and the distinct ones in that order."""
+    """Return each row's number among the distinct keys, which are numbered in order of appearance, and these keys."""
     number = keys.groupby(list(keys), dropna=False, sort=False).ngroup().to_numpy().astype(np.int64)
     return number, keys[~pd.Series(number).duplicated().to_numpy()].reset_index(drop=True)
 
 
 def _by_step(number: Int, size: int, window: Int, steps: int, time: Float) -> Float:
-    """Return [numbers, steps], the times added up."""
+    """Return the times added up: [numbers, steps]."""
     sums = np.bincount(number * steps + window, weights=time, minlength=size * steps)
     return np.asarray(sums.reshape(size, steps), dtype=float)
 

@@ -9,6 +9,6 @@ from kernelscope.analysis.trace import Trace
 
 
 def envelopes(trace: Trace) -> list[dict[str, Any]]:
-    """Return Breakdown.as_dict by each key; of one that the evidence does not allow {"by", "unavailable": reason, "rows": []}."""
+    """Return Breakdown.as_dict for each key, or {"by", "unavailable": reason, "rows": []} if the evidence does not allow it."""
     made = breakdowns(trace, tuple(BY))
     return [{"by": by, "unavailable": one, "rows": []} if isinstance(one, str) else one.as_dict() for by, one in made.items()]

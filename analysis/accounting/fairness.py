@@ -1,8 +1,7 @@
-"""Did all frameworks do the same work? Compared before any of their times are.
+"""Check that all frameworks did the same work, before any of their times are compared.
 
-Checked are parameter counts and output shapes, layer by layer, against the canonical network; the outputs for the same
-weights and images; and the losses of the first training steps. What a run did not record is "not available", which is no
-pass.
+It checks parameter counts and output shapes, layer by layer, against the canonical network; the outputs for the same weights and
+images; and the losses of the first training steps. Values that a run did not record are "not available", which is not a pass.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from kernelscope.analysis.errors import EvidenceError
 PASS, FAIL, MISSING = "pass", "fail", "not available"
 OUTPUT_LIMIT = 1e-4  # largest difference of two logits, relative to the reference's largest absolute logit
 LOSS_LIMIT = 1e-3  # largest relative difference of one step's loss
-# both where frameworks round more, times as much: f16 and TF32 hold 10 bits behind the leading one, bf16 holds 7, so that a
-# rounding is off by 4.9e-4 and 3.9e-3. Seen on an H200 (docs/gpu): PyTorch and JAX differ by 4.1e-3 for ResNet-50 in bf16
+# the factor on both limits for types that round more: f16 and TF32 hold 10 bits behind the leading one and bf16 holds 7, so
+# rounding is off by 4.9e-4 and 3.9e-3. On an H200 (docs/gpu), PyTorch and JAX differ by 4.1e-3 for ResNet-50 in bf16
 ROUNDING = {"float32": 1.0, "tf32": 50.0, "float16": 50.0, "bfloat16": 300.0}
-# the same behind the first step of networks that normalise over the batch: there rounding grows from step to step (PyTorch's own
+# the loss limit after the first step for networks that normalise over the batch: rounding grows from step to step (PyTorch's own
 # third loss of ResNet-50 in single precision differs from that in double precision by 1.2e-2 with a batch of 8, 5e-3 with 32)
 NORMALISED_LIMIT = 3e-2
 _MOST_OF_LOSSES = 10.0  # times LOSS_LIMIT, whatever the rounding: a loss is a mean over many outputs
 LOSS_STEPS = 3
 COLUMNS = ("check", "framework", "status", "value", "limit", "detail")
 _VERSION = "version of "
-# what frameworks call the same setting, and the same value of it
+# the frameworks' names of the same setting, and of the same value
 _SAME = {
     "memory_format": "layout",
     "default_dtype": "precision",
@@ -51,7 +50,7 @@ _SAME_VALUES = {
 
 @dataclass(frozen=True)
 class Row:
-    """One check of one framework: what was found (`value`), what was demanded (`limit`), and what a reader should know."""
+    """One check of one framework: the value found, the limit that it must keep, and details for the reader."""
 
     check: str
     framework: str
@@ -63,11 +62,11 @@ class Row:
 
 @dataclass
 class FairnessReport:
-    """The result: `rows` of checks and `differences` of settings and versions, which fail nothing but explain much.
+    """The result: `rows` of checks and `differences` of settings and versions, which fail no check but explain much.
 
     rows: columns check, framework, status (pass, fail, not available), value, limit, detail.
-    differences: columns setting, then one per framework; null where the framework did not say. Versions are "version of NAME".
-    reference: the framework whose outputs and losses the others are compared with; None where no two can be compared.
+    differences: columns setting, then one per framework; null if the framework did not say. Versions are "version of NAME".
+    reference: the framework whose outputs and losses the others are compared with; None if no two can be compared.
     """
 
     rows: pd.DataFrame
@@ -96,11 +95,11 @@ class FairnessReport:
 
 
 def check(checks: Mapping[str, Mapping[str, Any] | None], network: Mapping[str, Any]) -> FairnessReport:
-    """Compare what each framework's check pass recorded.
+    """Compare the recordings of each framework's check pass.
 
-    checks: per framework what check.json holds (parameters, layer_shapes, outputs, losses), with `settings` and `versions` as
-    child.json has them; None or missing parts are reported as not available. network: as workloads.networks.as_dict wrote it.
-    Raises EvidenceError where they hold values of other types than were written.
+    checks: for each framework the content of check.json (parameters, layer_shapes, outputs, losses), with `settings` and
+    `versions` from child.json; None or missing parts are reported as not available. network: as workloads.networks.as_dict wrote
+    it. Raises EvidenceError if they hold values of other types than were written.
     """
     try:
         return _checked(checks, network)
@@ -127,7 +126,7 @@ def _checked(checks: Mapping[str, Mapping[str, Any] | None], network: Mapping[st
 
 
 def arithmetic(values: Mapping[str, Any]) -> str:
-    """Return what a framework's products round to, one of ROUNDING: what was asked for, or TF32 where a GPU may use it.
+    """Return the precision of a framework's products, one of ROUNDING: the requested one, or TF32 if a GPU may use it.
 
     values: as `check` takes them, with `options` (precision, device).
     """
@@ -144,8 +143,8 @@ def arithmetic(values: Mapping[str, Any]) -> str:
 def differences(checks: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """Return the settings and versions on which the frameworks do not agree (columns: setting, one per framework).
 
-    Names that frameworks have for the same thing are brought together. First come settings that several frameworks state, then
-    versions, then what a single framework states and the others do not have.
+    Different names of the same setting are merged. First come settings that several frameworks state, then versions, then
+    settings that only one framework states.
     """
     stated: dict[str, dict[str, Any]] = {}
     for framework, values in checks.items():
@@ -167,7 +166,7 @@ def differences(checks: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def _parameters(framework: str, result: Sequence[Mapping[str, Any]] | None, network: Mapping[str, Any]) -> Row:
-    """Compare the count of trainable numbers, layer by layer."""
+    """Compare the number of trainable parameters, layer by layer."""
     title, expected = "parameter count", int(network["parameters"])
     if not result:
         return Row(title, framework, MISSING, None, expected, "the check pass recorded no parameters")
@@ -181,16 +180,16 @@ def _parameters(framework: str, result: Sequence[Mapping[str, Any]] | None, netw
         if layer["type"] == "lstm":
             extra = _second_bias(layer, result)
         if extra:
-            notes.append(f"{layer['name']} has two bias vectors, this framework's convention: {extra} numbers more")
+            notes.append(f"{layer['name']} has two bias vectors, this framework's convention: {extra} more parameters")
         if count != int(layer["parameters"]) + extra:
             wrong.append(f"{layer['name']} has {count} instead of {layer['parameters']}")
-    wrong += [f"{name} has {count} and is no layer of the network" for name, count in counts.items() if count]
+    wrong += [f"{name} has {count} and is not a layer of the network" for name, count in counts.items() if count]
     total = sum(int(parameter["count"]) for parameter in result)
     return Row(title, framework, FAIL if wrong else PASS, total, expected, "; ".join(wrong + notes))
 
 
 def _second_bias(layer: Mapping[str, Any], result: Sequence[Mapping[str, Any]]) -> int:
-    """Return how many numbers the second bias of a recurrent layer has: some frameworks add one per product, others share it."""
+    """Return the size of a recurrent layer's second bias: some frameworks add a bias per product, others share one."""
     size = 4 * int(layer["settings"]["units"])
     biases = [
         parameter
@@ -255,18 +254,18 @@ def _output(title: str, framework: str, values: Any, reference: str, outputs: Ma
 
 
 def _unusable(values: npt.NDArray[np.float64]) -> str | None:
-    """Return why an array of logits compares nothing, or None."""
+    """Return why an array of logits cannot be compared, or None."""
     if not np.isfinite(values).all():
-        return "outputs hold values that are no finite numbers"
+        return "outputs hold values that are not finite"
     if not np.abs(values).max(initial=0.0) > 0:
-        return "all outputs are zero, which compares nothing"
+        return "all outputs are zero, so there is nothing to compare"
     return None
 
 
 def _losses(losses: Mapping[str, Sequence[float] | None], first: float, limit: float) -> list[Row]:
     """Compare the losses of the first training steps with those of the first framework that has them.
 
-    first: the limit for the first step; limit: for those behind it.
+    first: the limit for the first step; limit: for the steps after it.
     """
     title = f"losses of the first {LOSS_STEPS} steps"
     usable = {name: list(values)[:LOSS_STEPS] for name, values in losses.items() if values and len(values) >= LOSS_STEPS}
@@ -279,7 +278,7 @@ def _losses(losses: Mapping[str, Sequence[float] | None], first: float, limit: f
             continue
         shown = ", ".join(f"{loss:.6g}" for loss in usable[name])
         if not all(math.isfinite(loss) for loss in usable[name]):
-            rows.append(Row(title, name, FAIL, None, limit, f"{shown}: no finite numbers"))
+            rows.append(Row(title, name, FAIL, None, limit, f"{shown}: not all are finite"))
         elif name == reference:
             alone = len(usable) < 2
             detail = "no other framework to compare with" if alone else f"{shown}: the reference of the others"
@@ -302,7 +301,7 @@ def _loss(title: str, name: str, ours: list[float], reference: str, theirs: list
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON can hold: a null for what is missing or no finite number."""
+    """Return a value that JSON can hold: null for missing and non-finite values."""
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value

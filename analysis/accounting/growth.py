@@ -1,4 +1,4 @@
-"""Whether steps get longer while a program goes on: what it keeps from each step is worked through again in the next ones."""
+"""Whether steps get longer as a program goes on: data that it keeps from each step is processed again in the next ones."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-_FEWEST = 20  # steps: fewer may rise by chance. The first quarter is left out: steps settle there, which hides what grows
+_FEWEST = 20  # steps: fewer may rise by chance. The first quarter is left out: steps settle there, which hides growth
 _AGREE = 0.65  # Kendall's tau; a machine that gets slower once, half way, gives 0.5, and noise alone seldom 0.3
 _LONGER = 1.3  # times as long at the end as at the beginning
-_MOST = 512  # steps that are compared with each other, evenly chosen of more
+_MOST = 512  # steps that are compared with each other, evenly chosen if there are more
 
 
 class Growth(NamedTuple):
-    """first_ns, last_ns: medians of the second and of the last quarter of the steps. steps: how many there are."""
+    """first_ns, last_ns: medians of the second and the last quarter of the steps. steps: their number."""
 
     first_ns: int
     last_ns: int
@@ -23,10 +23,10 @@ class Growth(NamedTuple):
 
 
 def growth(repeats: Sequence[npt.NDArray[np.int64]]) -> Growth | None:
-    """Return how steps get longer; None where they do not in each of the restarts, or are too few to tell.
+    """Return how steps get longer; None if they do not in every restart, or are too few to say.
 
-    repeats: how long the measured steps of each restart took, ns, in their order. Source of the measure: Kendall, Biometrika 30
-    (1938), between a step's length and its rank in time.
+    repeats: the times of each restart's measured steps, ns, in order. Source of the measure: Kendall, Biometrika 30 (1938),
+    between a step's time and its place in order.
     """
     found = [_of_one(lengths) for lengths in repeats]
     known = [one for one in found if one is not None]
@@ -48,7 +48,7 @@ def _of_one(lengths: npt.NDArray[np.int64]) -> Growth | None:
 
 
 def agreement(values: npt.NDArray[np.int64]) -> float:
-    """Return Kendall's tau between values and their order: 1 where each is larger than all before, 0 where there is no trend."""
+    """Return Kendall's tau between values and their order: 1 if each is larger than all before, 0 if there is no trend."""
     chosen = values[np.linspace(0, len(values) - 1, min(len(values), _MOST)).astype(np.int64)]
     earlier, later = np.triu_indices(len(chosen), 1)
     return float(np.sign(chosen[later] - chosen[earlier]).mean()) if len(earlier) else 0.0

@@ -1,6 +1,6 @@
-"""Tables for reading, of kernels, kinds, layers, operators and ranges: what the device did first, then one row of the host.
+"""Tables for people, of kernels, kinds, layers, operators and ranges: the rows of the device first, then one row of the host.
 
-Data for programs keeps a row for each cause of the time without kernels, in the order of time.
+Data for programs keeps a row for each cause of time without kernels, sorted by time.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from kernelscope.analysis.accounting.cell_labels import KERNELS
 
 Row = dict[str, Any]
 ONE = "(host: no kernel running)"
-_NAMED = 3  # causes that the one row names, those with most time
+_NAMED = 3  # causes that the one row names, longest first
 _LONG = 0.01  # of the whole
 _HOST = "(host: "
-# Where a table's rows of the host are named
+# The column that names a table's rows of the host
 _COLUMNS = {**dict.fromkeys(KERNELS, "kernel"), "kind": "kind", "layer": "layer", "operator": "operator", "range": "activity"}
 _SUMS = ("duration_ns", "time_ns", "share")
 
 
 def summed_up(by: str, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """Return the rows of the device, and one for those of the host, which names the longest causes where rows have any."""
+    """Return the rows of the device, and one row for the host, which names the longest causes if rows have causes."""
     device, host = apart(by, rows)
     return device, [_one(by, host)] if len(host) > 1 else host
 
 
 def apart(by: str, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """Return the rows of the device and those of the host. Only those in _COLUMNS have the latter.
+    """Return the rows of the device and those of the host. Only tables in _COLUMNS have rows of the host.
 
-    A range of the program in which no kernel runs stays among the first where it takes long: it has no other row.
+    A long range of the program in which no kernel runs stays among the device's rows: it has no other row.
     """
     column = _COLUMNS.get(by)
     host = [row for row in rows if str(row.get(column)).startswith(_HOST)] if column else []
@@ -42,7 +42,7 @@ def apart(by: str, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
 
 
 def _one(by: str, rows: Sequence[Row]) -> Row:
-    """Return rows of the host as one; where layers are told apart, a cause has several."""
+    """Return rows of the host as one. A cause may have several rows, as in tables by layer."""
     sums = {name: sum(row[name] or 0 for row in rows) for name in _SUMS}
     if by == "layer":  # its rows name no causes
         return dict.fromkeys(rows[0]) | {"layer": rows[0]["layer"]} | sums
@@ -55,5 +55,5 @@ def _one(by: str, rows: Sequence[Row]) -> Row:
     named = ", ".join(causes[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
     if by == "range":
         return dict.fromkeys(rows[0]) | {"range": ONE, "activity": f"{_HOST}{named})"} | sums
-    said = "kind" if by in KERNELS else "method"  # a column that says more of the row
-    return dict.fromkeys(rows[0]) | {_COLUMNS[by]: ONE, said: named} | sums
+    detail = "kind" if by in KERNELS else "method"  # the column for the causes
+    return dict.fromkeys(rows[0]) | {_COLUMNS[by]: ONE, detail: named} | sums

@@ -1,12 +1,12 @@
-"""Why a device idles: what the host's thread did, instant by instant, that launched what the device did next.
+"""Why a device is idle: what the host thread that launched the device's next work did, instant by instant.
 
-Where that launch had returned before the device became idle, the host was ahead, and the gap is the device's own: the time that
-it takes to begin the next kernel, or to see that what this waits for is done. Else, in this order, on that thread: it fetched a
-batch; it compiled or loaded code; it warmed up, as the program calls it; it was in a call of the device's API; in an operator; in
-a range; and else in the program itself. That is the making of a batch where a thread of the input, one that mostly copies to the
-device, launched what comes next; and, in captures that hold no operators, before a step that begins with such a copy, or, where
-steps are the period of the kernels, before the one place of a step that has such copies. Where the capture does not tell which
-thread launched what, any thread counts.
+If that launch had returned before the device became idle, the host was ahead, and the gap is the device's own: the time to begin
+the next kernel, or to see that the work it waits for is done. Else, the first of these that fits on that thread: it fetched a
+batch; it captured a graph; it compiled or loaded code; it warmed up, as the program calls it; it was in a call of the device's
+API, in an operator, or in a range; and else in the program itself. The last counts as fetching if an input thread, one that
+mostly copies to the device, launched the next work. In captures without operators it counts as BETWEEN steps before a step that
+begins with a copy to the device, or, if steps are the period of the kernels, before the one place in a step with such copies. If
+the capture does not say which thread launched what, any thread counts.
 """
 
 from __future__ import annotations
@@ -29,24 +29,25 @@ from kernelscope.analysis.trace.categories import translated
 Int = npt.NDArray[np.int64]
 Gaps = tuple[Int, Int]
 
-FETCHING = levels.DATA  # in the loader, or wherever else a batch is made ready
+FETCHING = levels.DATA  # in the loader, or wherever else a batch is prepared
 BETWEEN = "between steps"  # before a step that begins with a copy to the device, in nothing that was recorded
 COMPILING = levels.COMPILING
-WARMING_UP = "warming up"  # in what the program calls so: start-up, and no part of a step that could be saved
+CAPTURING = "capturing a graph"  # between a call that begins and one that ends a CUDA or HIP graph: nothing runs meanwhile
+WARMING_UP = "warming up"  # in a range or operator of that name: start-up, not a part of a step that could be saved
 SYNCHRONISING = levels.WAITING
 LAUNCHING = "launching"
 COPYING = "copying"
 ALLOCATING = "allocating"
 OPERATOR = levels.IN_OPERATOR
 RANGE = levels.IN_RANGE
-LINE = "in lines"  # in a line of the program, of a recording that holds nothing else
+LINE = "in lines"  # in a line of the program, in a recording that holds nothing else
 PROGRAM = levels.SCRIPT  # nothing recorded: the program's own code
 QUEUED = next_work.QUEUED
-LONG_GAP = 10_000  # ns: QUEUED gaps that are longer on average are no starts of kernels
+LONG_GAP = 10_000  # ns: if QUEUED gaps are longer on average, they are not just the time to begin kernels
 AFTER_LONG_GAPS = "see on the timeline what these kernels wait for: events of other streams, copies, other devices or processes"
-UNSEEN = levels.UNSEEN  # the capture tells nothing of the host
-# What makes the device idle by itself, whether the host had waited or not
-OWN = (FETCHING, BETWEEN, COMPILING, WARMING_UP, ALLOCATING)
+UNSEEN = levels.UNSEEN  # the capture holds nothing of the host
+# Causes that make the device idle by themselves, whether or not the host had waited
+OWN = (FETCHING, BETWEEN, COMPILING, CAPTURING, WARMING_UP, ALLOCATING)
 
 OF_CALLS = {
     api.WAITING: SYNCHRONISING, api.LAUNCHING: LAUNCHING, api.COPYING: COPYING, api.ALLOCATING: ALLOCATING,
@@ -54,8 +55,8 @@ OF_CALLS = {
 }  # fmt: skip
 _COMPILE = re.compile(r"(?i)compil(?!ed)|dynamo|inductor|autotun|nvrtc|triton.*jit|ModuleLoad|cudagraph.*capture")
 _WARM_UP = re.compile(r"(?i)warm_?-?up")
-_NUMBER = re.compile(r"\b\d+\b")  # in ranges' texts: of the step, mostly
-_RETURNS = 10_000  # ns within which a wait returns when the device is done, by two clocks
+_NUMBER = re.compile(r"\b\d+\b")  # in the names of ranges: mostly the step's number
+_RETURNS = 10_000  # ns within which a wait returns after the device is done, by two clocks
 _OF_PIECES = ["start_ns", "time_ns", "cause", "detail", "phase"]
 _COLUMNS = [*_OF_PIECES, "waited"]
 
@@ -64,8 +65,8 @@ def pieces(trace: Trace, free: Gaps, windows: Gaps) -> pd.DataFrame:
     """Return the idle time of a device in pieces of one cause each; their time_ns add up to that of the gaps.
 
     free: starts and ends of the gaps, sorted; windows: the steps. Columns: start_ns, time_ns, cause, detail (function, operator
-    or range; null), phase, waited (whether the gap began while the host waited for the device, which so ran out of work, before
-    it launched what comes next).
+    or range; may be null), phase, waited (whether the gap began while the host waited for the device before it launched the next
+    work, so that the device ran out of work).
     """
     start, end = free
     if not len(start):
@@ -92,13 +93,13 @@ def pieces(trace: Trace, free: Gaps, windows: Gaps) -> pd.DataFrame:
     return whole.assign(waited=waited & (whole["cause"] != QUEUED).to_numpy(bool))
 
 
-Labels = str | npt.NDArray[np.object_] | None  # what all pieces say, or each of them
+Labels = str | npt.NDArray[np.object_] | None  # one label for all pieces, or one for each
 
 
 def _table(
     start: Int, end: Int, cause: Labels, detail: Labels, phase: Labels = None, time: npt.NDArray[np.float64] | None = None
 ) -> pd.DataFrame:
-    """Return pieces as a table. time: theirs, where they share it with others."""
+    """Return pieces as a table. time: theirs, if they share it with others."""
     table = pd.DataFrame({"start_ns": start, "time_ns": (end - start).astype(float) if time is None else time})
     for name, value in (("cause", cause), ("detail", detail), ("phase", phase)):
         table[name] = pd.Series(_each(value, len(start)), index=table.index, dtype="string")
@@ -106,18 +107,18 @@ def _table(
 
 
 def _each(value: Labels, count: int) -> npt.NDArray[np.object_]:
-    """Return the labels of so many rows."""
+    """Return the labels for this number of rows."""
     return np.full(count, value, dtype=object) if value is None or isinstance(value, str) else value
 
 
 class _Gaps:
-    """Gaps that are left, on an axis that holds the threads one after another: where in time, where on it, and of which gap."""
+    """Remaining gaps on an axis that holds the threads one after another: start, end, place on the axis, and the gap's number."""
 
     def __init__(self, start: Int, end: Int, at: Int, gap: Int):
         self.start, self.end, self.at, self.gap = start, end, at, gap
 
     def taken_by(self, level: _Level) -> tuple[list[pd.DataFrame], _Gaps]:
-        """Return the pieces that a level's intervals own, and the gaps without them."""
+        """Return the pieces that a level's intervals own, and the gaps that remain."""
         if not len(level.start) or not len(self.start):
             return [], self
         order = np.argsort(self.at, kind="stable")
@@ -135,7 +136,7 @@ class _Gaps:
 
 
 class _Level:
-    """Intervals on the axis of threads that do not overlap within a thread, and what each one's row says."""
+    """Intervals on the axis of threads, without overlap within a thread, and the labels of each one's row."""
 
     def __init__(self, start: Int, end: Int, row: Int, cause: npt.NDArray[np.object_], detail: npt.NDArray[np.object_],
                  phase: npt.NDArray[np.object_]):  # fmt: skip
@@ -143,7 +144,7 @@ class _Level:
 
 
 class _Host:
-    """What the host's threads did, laid on one axis: thread after thread, each as long as the capture."""
+    """What the host's threads did, on one axis: thread after thread, each as long as the capture."""
 
     def __init__(self, trace: Trace):
         self._trace = trace
@@ -158,11 +159,11 @@ class _Host:
         edges = [trace.kernels, trace.copies, trace.graphs, *self._tables]
         self.low = min((int(table["start_ns"].min()) for table in edges if table["start_ns"].notna().any()), default=0)
         high = max((int(table["end_ns"].max()) for table in edges if table["end_ns"].notna().any()), default=0)
-        self.low -= 1 << 40  # windows may reach beyond what was recorded
+        self.low -= 1 << 40  # windows may reach beyond the recorded events
         self.length = high - self.low + (1 << 41)
 
     def place(self, threads: Int) -> Int:
-        """Return the position of each thread on the axis; all threads are one where it is not known who launched what."""
+        """Return the position of each thread on the axis; all threads are one if it is unknown who launched what."""
         if not self._launchers_known:
             return np.zeros(len(threads), dtype=np.int64)
         known = np.where(threads < 0, self._commonest(), threads)
@@ -173,22 +174,22 @@ class _Host:
         return int(launches.mode().iloc[0])
 
     def waits_at(self, at: Int, until: Int) -> npt.NDArray[np.bool_]:
-        """Return whether the host is, at each place of the axis, in a call that waits for the device, or copies, and returns.
+        """Return whether the host, at each place of the axis, is in a call that waits for the device, or copies, and returns.
 
-        until: the place by which it returns. While it does not, more work is queued: the device idles for another reason.
+        until: the place by which the call must return. If it does not, more work is queued, and the idle time has another reason.
         """
         calls = self._tables[0]
-        mine = calls[api.waits(calls)]
+        mine = calls[api.waits(calls, self._trace.copies)]
         level = self._level(mine, SYNCHRONISING, _Texts(mine["name"]).values, None)
         inside = np.searchsorted(level.start, at, side="right") - 1
         end = np.append(level.end, 0)[inside]
         return np.asarray((inside >= 0) & (at <= end + _RETURNS) & (end < until))
 
     def levels(self) -> list[_Level]:
-        """Return what owns an instant, the highest first."""
+        """Return the levels that may own an instant, highest first."""
         calls, operators, ranges = self._tables
         named = [_Texts(operators["name"]), _Texts(translated(ranges["name"], lambda text: _NUMBER.sub("#", readable(text))))]
-        result = []
+        result = [self._captures(calls)]
         for pattern, cause in ((INPUT, FETCHING), (_COMPILE, COMPILING), (_WARM_UP, WARMING_UP)):
             for table, names in ((operators, named[0]), (ranges, named[1])):
                 fits = names.matching(pattern)
@@ -201,6 +202,15 @@ class _Host:
         result.append(self._level(operators, OPERATOR, named[0].values, operators["phase"]))
         result.append(self._level(ranges, RANGE, named[1].values, ranges["phase"]))
         return result
+
+    def _captures(self, calls: pd.DataFrame) -> _Level:
+        """Return the time from each call that begins a graph to the next one of its thread that ends one."""
+        edges = calls[calls["name"].map(api.captures).astype(bool).to_numpy()].sort_values(["thread", "start_ns"])
+        begins = edges["name"].astype("string").str.contains("Begin").to_numpy(bool)
+        pairs = np.flatnonzero(begins[:-1] & ~begins[1:] & (edges["thread"].to_numpy()[:-1] == edges["thread"].to_numpy()[1:]))
+        first, last = edges.iloc[pairs], edges.iloc[pairs + 1]
+        spans = first[["thread", "start_ns"]].assign(end_ns=last["end_ns"].to_numpy())
+        return self._level(spans, CAPTURING, _each(None, len(spans)), None)
 
     def _level(
         self, table: pd.DataFrame, cause: Labels, detail: npt.NDArray[np.object_], phase: str | pd.Series | None
@@ -215,7 +225,7 @@ class _Host:
 
 
 class _Texts:
-    """A column of texts as objects, None for null, and which fit a pattern, asked once per distinct text."""
+    """A column of texts as objects, None for null. A pattern is matched once per distinct text."""
 
     def __init__(self, column: pd.Series):
         self._codes, distinct = pd.factorize(column.astype("object").to_numpy(), use_na_sentinel=True)
@@ -223,11 +233,11 @@ class _Texts:
         self.values: npt.NDArray[np.object_] = np.array([*self._distinct, None], dtype=object)[self._codes]
 
     def matching(self, pattern: re.Pattern[str]) -> npt.NDArray[np.bool_]:
-        """Return which texts a pattern is found in."""
+        """Return which texts contain a pattern."""
         return np.array([*(bool(pattern.search(text[:300])) for text in self._distinct), False], dtype=bool)[self._codes]
 
 
 def _is_stack(trace: Trace) -> npt.NDArray[np.bool_]:
-    """Return which ranges enclose work as stacks do; those of steps say nothing of what the host did in them."""
+    """Return which ranges nest like stacks; ranges of steps are left out, as they do not say what the host did in them."""
     ranges = trace.ranges
     return (ranges["nested"] & ~ranges["category"].isin(["step", "mark"])).to_numpy(bool)

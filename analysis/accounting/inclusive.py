@@ -1,6 +1,6 @@
-"""Breakdowns in which a row holds what is inside of it, too: a layer its parts, a range the ranges that it encloses.
+"""Breakdowns with inclusive times: a layer's row includes its parts, and a range's row the ranges that it encloses.
 
-Rows overlap, so they do not add up to the step; no row is longer than it. own_ns is what the exclusive breakdown gives the row.
+Rows overlap, so they do not add up to the step; no row is longer than it. own_ns is the row's time in the exclusive breakdown.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _NOT_HERE = "\0"
 def inclusive(trace: Trace, by: str) -> dict[str, Any]:
     """Return the envelope of a breakdown by layer or range with inclusive times, and "inclusive": True.
 
-    Rows: the key (layer and phase, or range), count, duration_ns, time_ns and share with what is inside, and own_ns. Raises
-    EvidenceError where there is no such breakdown.
+    Rows: the key (layer and phase, or range), inclusive count, duration_ns, time_ns and share, and own_ns. Raises EvidenceError
+    if there is no such breakdown.
     """
     if by not in BY:
-        raise EvidenceError(f"--inclusive: rows of a breakdown by {by} hold no others; say --by layer or --by range")
+        raise EvidenceError(f"--inclusive: rows of a breakdown by {by} do not contain others; use --by layer or --by range")
     exclusive = breakdown(trace, by)
     if exclusive.step_ns is None:
-        raise EvidenceError("--inclusive: the capture holds totals only, and not what was inside of what")
+        raise EvidenceError("--inclusive: the capture holds only totals, and does not show what was inside what")
     table = _of_layers(exclusive.table) if by == "layer" else _of_ranges(trace, exclusive.table)
     table["share"] = table["time_ns"] / max(exclusive.step_ns, 1)
     table = table.sort_values("time_ns", ascending=False, kind="stable").reset_index(drop=True)
@@ -44,7 +44,7 @@ def inclusive(trace: Trace, by: str) -> dict[str, Any]:
 
 
 def _of_layers(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each layer and phase, and for each layer that these are parts of, as their names say."""
+    """Return a row for each layer and phase, and for each layer that these belong to by their names."""
     rows = [(whole, row) for row, name in enumerate(table["layer"].tolist()) for whole in _wholes(str(name))]
     layers, places = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [])
     below = table.iloc[places].reset_index(drop=True).assign(whole=layers)
@@ -54,14 +54,14 @@ def _of_layers(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _wholes(name: str) -> Iterator[str]:
-    """Yield a layer's name and those of the layers that it is a part of: "a.b.c", "a.b", "a"."""
+    """Yield a layer's name and the names of the layers around it: "a.b.c", "a.b", "a"."""
     yield name
     if not name.startswith("("):
         yield from (name[: found.start()] for found in _PART.finditer(name) if found.start())
 
 
 def _of_ranges(trace: Trace, exclusive: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each name of a range. Of ranges inside one of their own name the outer one counts."""
+    """Return a row for each name of a range. If a range is inside another of the same name, the outer one counts."""
     above = _around(trace.ranges)
     depth, names = intervals.depths(above), levels.range_labels(trace.ranges["name"])
     sums: list[pd.DataFrame] = []
@@ -77,7 +77,7 @@ def _of_ranges(trace: Trace, exclusive: pd.DataFrame) -> pd.DataFrame:
 
 
 def _around(ranges: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """Return for each range the row of the nested one around it, or -1; -1 also for what encloses nothing by its nature."""
+    """Return for each range the row of the nested one around it, or -1; -1 also for ranges that do not nest and steps."""
     nested = np.flatnonzero((ranges["nested"] & (ranges["category"] != "step")).to_numpy(bool))
     above = intervals.parents(*intervals.spans(ranges.iloc[nested]))
     result = np.full(len(ranges), -1, dtype=np.int64)
@@ -86,7 +86,7 @@ def _around(ranges: pd.DataFrame) -> npt.NDArray[np.int64]:
 
 
 def _at(level: int, depth: npt.NDArray[np.int64], above: npt.NDArray[np.int64], names: pd.Series) -> pd.Categorical:
-    """Return each range's name as that of the one around it at a level; no name above it, and inside of one of the same name."""
+    """Return for each range the name of its enclosing range at a level; none above that level or inside one of that name."""
     codes = names.cat.codes.to_numpy().astype(np.int64)
     found = np.arange(len(above))
     while (deeper := depth[found] > level).any():

@@ -1,9 +1,9 @@
-"""Kernels that the device interrupted: another process had it meanwhile, or a context of its own.
+"""Kernels that the device interrupted for another process, or for another context of the same process.
 
-Processes that share a GPU without MPS take turns in time slices, and the time of the others is in the duration of the kernel that
-was interrupted. So a few executions last longer than others of their kernel on the same grid, each by about the same time, a
-multiple of the slice. On an NVIDIA H200 (driver 580) that was 2.5 ms in each of 44 interrupted kernels of 2,526, and no kernel of
-a process that had the GPU for itself lasted longer by 0.1 ms and half of its usual time (docs/gpu).
+Processes that share a GPU without MPS take turns in time slices, and the duration of an interrupted kernel includes the time of
+the others. So a few executions last longer than others of their kernel on the same grid, each by about the same time, a multiple
+of the slice. On an NVIDIA H200 (driver 580) that was 2.5 ms in each of 44 interrupted kernels of 2,526, and no kernel of a
+process that had the GPU for itself lasted longer by 0.1 ms and half of its usual time (docs/gpu).
 """
 
 from __future__ import annotations
@@ -16,19 +16,16 @@ import pandas as pd
 from kernelscope.analysis.trace import Trace
 
 _LONGER = 1.5  # times the usual duration of the kernel on its grid, at least
-_LEAST_NS = 800_000  # slices are of milliseconds
-_FEW = 5  # interruptions
-_ALIKE = 0.1  # of the usual interruption, within which most must be
+_LEAST_NS = 800_000  # slices last milliseconds
+_FEW = 5  # interruptions, at least
+_ALIKE = 0.1  # of the usual interruption, within which most of them must be
 _MOST = 0.8
-_KERNELS = 2  # of different names that must be interrupted
+_KERNELS = 2  # kernels of different names that must be interrupted
 
 
 @dataclass(frozen=True)
 class Interruptions:
-    """How often kernels were interrupted, by how much in all, and how long one interruption lasts, in ns.
-
-    rows: the kernels' index; extra_ns: by how much each of them lasted longer.
-    """
+    """The interrupted kernels. rows: their index; extra_ns: how much longer each lasted; usual_ns: one interruption's time."""
 
     rows: pd.Index
     extra_ns: pd.Series
@@ -36,14 +33,14 @@ class Interruptions:
 
     @property
     def count(self) -> int:
-        """How many kernels were interrupted."""
+        """The number of interrupted kernels."""
         return len(self.rows)
 
 
 def interruptions(trace: Trace) -> Interruptions | None:
-    """Return the interruptions of a capture's kernels on accelerators; None where there is no sign of any.
+    """Return the interruptions of a capture's kernels on accelerators; None if there is no sign of any.
 
-    Kernels whose durations vary by themselves are told apart by that: interruptions are about as long for all kernels.
+    Interruptions are about equally long for all kernels, which distinguishes them from durations that vary by themselves.
     """
     table = trace.kernels
     mine = table[((table["device"] != "cpu") & table["start_ns"].notna()).fillna(False).to_numpy(bool)]

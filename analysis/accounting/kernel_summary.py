@@ -1,4 +1,4 @@
-"""How long single executions of kernels take: median, extremes and deviation, as vendors' tools give them."""
+"""Statistics of single executions of kernels: median, extremes and deviation, as vendors' tools give them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pandas as pd
 
 
 def of_totals(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Return median_ns, min_ns, max_ns and std_ns of single executions, a row per group of rows that stand for several.
+    """Return median_ns, min_ns, max_ns and std_ns of single executions, for each group of rows that stand for several.
 
-    rows: with these columns as the source gives them, and with count and duration_ns. Of several rows the extremes are those of
-    all, if all are known; a median and a deviation cannot be made of several.
+    rows: these columns as the source gives them, count and duration_ns. A group of several rows has the extremes of all, if all
+    are known, and no median or deviation: these cannot be combined.
     """
     single = rows["count"] == 1
     known = {name: rows[f"{name}_ns"].where(~single, rows["duration_ns"]) for name in ("median", "min", "max")}
@@ -25,9 +25,9 @@ def of_totals(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def executions(by: Sequence[pd.Series], count: pd.Series, duration_ns: pd.Series, names: Sequence[str]) -> pd.DataFrame:
-    """Return statistics of single executions, as NAME_ns, a row per group; null where any row of it stands for several.
+    """Return statistics of single executions, as NAME_ns, for each group; null if a row of it stands for several.
 
-    by: what makes a group. names: of pandas' functions. A deviation is that of a sample, with n - 1.
+    by: the keys of a group. names: of pandas' functions. The deviation is that of a sample, with n - 1.
     """
     single = (count == 1).to_numpy(bool)
     keys = [key[single] for key in by]

@@ -1,6 +1,6 @@
-"""Who may own an instant of a step, level by level: what is active on each within what those above have left.
+"""Who may own an instant of a step, level by level: what is active on each level in the time that higher levels leave.
 
-analysis.accounting.partition says what the levels are.
+analysis.accounting.partition lists the levels.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ from kernelscope.analysis.trace.stacks import Stacks
 
 KERNEL, GRAPH, COPY, BETWEEN, CALL, OPERATOR, RANGE, SYSTEM, STEP = range(9)
 
-# What a cell is keyed by. `cause` says what went on where no kernel ran; it is null where one did.
+# The key of a cell. `cause` says what happened while no kernel ran; it is null where one did.
 KEYS = (
     "layer", "phase", "kind", "cause", "kernel", "library", "operator", "range", "problem", "layout", "algorithm", "dtype",
     "m", "n", "k", "transpose", "method",
 )  # fmt: skip
 INTEGERS = ("m", "n", "k")
 
-# Host causes, as `cause` names them; those of API calls are in analysis.attribution.calls
+# Causes of the host in `cause`; those of API calls are in analysis.attribution.calls
 IN_OPERATOR = "in operators"  # inside an operator, outside of any kernel
 DISPATCH = "in the framework"  # inside the framework's own call, outside of any operator
 IN_LAYER = "in layers"  # inside a layer's range, outside of any operator: the layer's Python code
 IN_PHASE = "in phases"  # inside a phase's range, outside of any layer
-COMPILING = "compiling"  # the framework makes code, which the steps then run
+COMPILING = "compiling"  # the framework compiles code for the steps
 IN_RANGE = "in ranges"  # inside a user's range, outside of any call or operator
 DATA = "data"  # fetching and converting the batch
 WAITING = api.WAITING  # the host waits for results
 OUTSIDE = "outside of ranges"  # in the step, outside of any range: the loop's own code
-SCRIPT = "in the program"  # the same in a profiled script of which the framework's operators were traced: Python, by elimination
-UNSEEN = "unknown"  # in a capture without steps, outside of everything that was recorded
+SCRIPT = "in the program"  # the same in a profiled script whose operators were traced: Python, by elimination
+UNSEEN = "unknown"  # in a capture without steps, outside everything that was recorded
 
 OUTSIDE_OF_STEPS = "outside of steps"  # the phase of device work that belongs to no measured step
 
-# Device work that is no kernel
+# Device work other than kernels
 DEVICE = "device: "
 OPAQUE_GRAPH = DEVICE + "graph whose kernels were not recorded"
-QUEUED = DEVICE + next_work.QUEUED  # its own time from one piece of work to the next, which had been launched before
+QUEUED = DEVICE + next_work.QUEUED  # its own time between two pieces of work, the second of which was already launched
 
-Free = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]  # starts and ends of what the levels above have left
+Free = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]  # starts and ends of the time that higher levels leave
 
 
 @dataclass
 class Activity:
-    """Intervals of one level: `row` of `keys` (columns of KEYS; those not there are null) that each interval stands for.
+    """Intervals of one level, each with its `row` of `keys` (columns of KEYS; absent ones are null).
 
-    work: of device work, what each row of keys stands for, whether or not any of it is in the measured steps' time.
+    work: for device work, the amount in each row of keys, whether or not any of it is in the measured steps' time.
     """
 
     level: int
@@ -69,7 +69,7 @@ class Activity:
     work: Work | None = None
 
     def within(self, start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> Activity:
-        """Return the pieces inside windows that follow each other; what has no length there owns nothing, but is counted."""
+        """Return the pieces inside consecutive windows; pieces without length own no time, but are counted."""
         if len(start) == 1 and len(self.start) and self.start.min() >= start[0] and self.end.max() <= end[0]:
             return self
         index, _, first, last = intervals.split_at(self.start, self.end, start, end)
@@ -84,7 +84,7 @@ class Activity:
 
 @dataclass(frozen=True)
 class Work:
-    """Per row of device work: executions, their durations added (ns), and whether it belongs to a measured step."""
+    """For each row of device work: executions, the sum of their durations (ns), and whether it belongs to a measured step."""
 
     count: npt.NDArray[np.int64]
     duration: npt.NDArray[np.int64]
@@ -92,18 +92,18 @@ class Work:
 
 
 def range_labels(names: pd.Series) -> pd.Series:
-    """Return names of ranges without what is of one call only."""
+    """Return names of ranges without the details of a single call."""
     return translated(names, without_details)
 
 
 def labelled(trace: Trace) -> Trace:
-    """Return the trace with the names of ranges as cells have them."""
+    """Return the trace with the names of ranges that cells use."""
     return replace(trace, ranges=trace.ranges.assign(name=range_labels(trace.ranges["name"])))
 
 
 def in_order(trace: Trace, free: Free) -> Iterator[tuple[Activity, Free]]:
-    """Yield what is active on each level within what those above leave of some windows, and what it leaves."""
-    for level in (kernels, _graphs, copies, None, _calls, _operators, _ranges, _system):  # None: of the gaps themselves
+    """Yield what is active on each level in the time of windows that higher levels leave, and the time that it leaves."""
+    for level in (kernels, _graphs, copies, None, _calls, _operators, _ranges, _system):  # None: _between, of the gaps themselves
         trace = _needed(trace, level, free)
         activity = level(trace).within(*free) if level else _between(trace, free)
         left = intervals.uncovered(activity.start, activity.end, *free) if len(activity.start) else free
@@ -112,15 +112,15 @@ def in_order(trace: Trace, free: Free) -> Iterator[tuple[Activity, Free]]:
 
 
 def _timed(table: pd.DataFrame, level: int, keys: pd.DataFrame) -> Activity:
-    """Return the activities of a table's rows, all of which have times."""
+    """Return the activities of a table whose rows all have times."""
     start, end = (table[name].to_numpy(dtype=np.int64) for name in ("start_ns", "end_ns"))
     return Activity(level, keys, np.arange(len(table), dtype=np.int64), start, end)
 
 
 def _device_work(trace: Trace, table: pd.DataFrame, level: int, keys: pd.DataFrame) -> Activity:
-    """Return the activities of a table of device work; what belongs to no measured step has its own phase and no layer.
+    """Return the activities of a table of device work. Work of no measured step has its own phase and no layer.
 
-    Rows without a time are counted and take none.
+    Rows without times are counted and own no time.
     """
     measured = device_steps.measured(trace, table)
     if not measured.all():
@@ -140,7 +140,7 @@ def kernels(trace: Trace) -> Activity:
     table = trace.kernels
     same = [key for key in KEYS if key in table and not is_null(table[key].array)]
     method = table["attribution"]
-    if table["range_id"].notna().any():  # a layer's method where there is one, else that of the range
+    if table["range_id"].notna().any():  # the layer's method if there is one, else the range's
         from_range = table["range_id"].notna() & method.isna()
         method = method.cat.add_categories(["launch range"]) if "launch range" not in method.cat.categories else method
         method = method.mask(from_range, "launch range")
@@ -160,7 +160,7 @@ def _graphs(trace: Trace) -> Activity:
 
 
 def _owner(table: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return the keys that say whose the rows of a table are."""
+    """Return the keys for the owner of a table's rows."""
     return {"layer": table["layer"], "phase": table["phase"], "method": table["attribution"]}
 
 
@@ -173,7 +173,7 @@ def copies(trace: Trace) -> Activity:
 
 
 def copy_name(operation: str) -> str:
-    """Return one of COPY_OPERATIONS as tables name it."""
+    """Return the name of one of COPY_OPERATIONS in tables."""
     return "memory set" if operation == "set" else f"copy {operation}"
 
 
@@ -193,9 +193,9 @@ def _flat(rows: pd.DataFrame, level: int, keys: pd.DataFrame, chosen: npt.NDArra
 
 
 def _host(trace: Trace, free: Free) -> Trace:
-    """Return the trace with only those calls and operators that reach into the gaps that the levels above have left.
+    """Return the trace with only the calls and operators that reach into the gaps that higher levels leave.
 
-    Ranges are those that enclose work as stacks do; those of our own steps are no ranges inside of steps.
+    Only ranges that nest like stacks stay; ranges of our own steps do not, as they are not inside steps.
     """
     ranges = trace.ranges[["thread", "start_ns", "end_ns", "category", "name", "nested", "layer", "phase"]]
     other = ((ranges["category"] == "step") | ~ranges["nested"]).to_numpy()
@@ -207,10 +207,10 @@ def _host(trace: Trace, free: Free) -> Trace:
 def _flat_within(
     ranges: pd.DataFrame, rows: pd.DataFrame, level: int, keys: pd.DataFrame, chosen: npt.NDArray[np.bool_] | None = None
 ) -> tuple[Activity, pd.Categorical]:
-    """Return as _flat does, and for each row the innermost range open on its thread when the first of its pieces begins."""
+    """Return the result of _flat, and for each row the innermost range that is open on its thread when its first piece begins."""
     if rows.empty:
         return _flat(rows, level, keys), taken(ranges["name"], np.empty(0, dtype=np.int64))
-    with ThreadPoolExecutor(max_workers=1) as beside:  # numpy leaves the interpreter to others while it walks through a column
+    with ThreadPoolExecutor(max_workers=1) as beside:  # numpy releases the interpreter lock while it processes a column
         making = beside.submit(Stacks, *intervals.spans(ranges))
         activity = _flat(rows, level, keys, chosen)
         stacks = making.result()
@@ -220,7 +220,7 @@ def _flat_within(
 
 
 def _between(trace: Trace, free: Free) -> Activity:
-    """Return the gaps after which comes what was launched before they began."""
+    """Return the gaps that are followed by work launched before they began."""
     start, end = free
     queued = np.flatnonzero(NextWork.of(trace, end).launched_before(start)) if len(trace.calls) else np.empty(0, dtype=np.int64)
     keys = pd.DataFrame({"cause": QUEUED, "method": "none"}, index=range(len(queued)))
@@ -265,19 +265,19 @@ def _ranges(trace: Trace) -> Activity:
 
 
 def _either(rows: npt.NDArray[np.bool_], yes: str, no: str) -> pd.Categorical:
-    """Return a column that says one thing in these rows and another one in all others."""
+    """Return a column with one text in these rows and another in all others."""
     return pd.Categorical.from_codes(rows.view(np.int8), categories=pd.Index([no, yes], dtype="str"), validate=False)
 
 
 def _system(trace: Trace) -> Activity:
-    """Return calls of the operating system: threads that wait in one say little, so anything else comes before them."""
+    """Return calls of the operating system. Threads that wait in one say little, so everything else comes first."""
     rows = trace.calls
     cause = pd.Categorical.from_codes(np.zeros(len(rows), dtype=np.int8), pd.Index([api.SYSTEM]))
     return _flat(rows, SYSTEM, pd.DataFrame({"cause": cause}, index=rows.index), (rows["api"] == "os").to_numpy())
 
 
 def remainder(trace: Trace, steps: pd.DataFrame) -> str:
-    """Return the cause of what nothing else explains."""
+    """Return the cause of time that nothing else explains."""
     if steps.empty:
         return UNSEEN
     profiled = trace.info.get("recorder") == PROFILE and (len(trace.operators) or len(trace.kernels))
@@ -285,13 +285,13 @@ def remainder(trace: Trace, steps: pd.DataFrame) -> str:
 
 
 def rest(free: Free, cause: str) -> Activity:
-    """Return what nothing else explains."""
+    """Return the time that nothing else explains."""
     known = {"cause": cause} if cause == UNSEEN else {"phase": "other", "cause": cause}
     return Activity(STEP, pd.DataFrame([{**known, "method": "none"}]), np.zeros(len(free[0]), dtype=np.int64), *free)
 
 
 def _needed(trace: Trace, level: Callable[[Trace], Activity] | None, free: Free) -> Trace:
-    """Return the trace with no more of calls, operators and ranges than this level and those below it look at."""
+    """Return the trace with only the calls, operators and ranges that this level and lower ones need."""
     if level is _calls:
         return _host(trace, free)
     if level is _ranges:

@@ -1,7 +1,7 @@
-"""What a device did next after each gap in its work, who launched that, and whether the launch had returned before the gap began.
+"""What a device did after each gap in its work, who launched it, and whether the launch had returned before the gap began.
 
-Where it had, the host was ahead, and the gap is the device's own: the time that it takes to begin the next kernel, or to see that
-what this waits for is done.
+If it had, the host was ahead, and the gap is the device's own: the time to begin the next kernel, or to see that the work that it
+waits for is done.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 Gaps = tuple[Int, Int]
 
-QUEUED = "between kernels"  # what comes next was launched before the gap began: no matter what the host does
+QUEUED = "between kernels"  # the next work was launched before the gap began: what the host does then does not matter
 _MOSTLY = 0.5
 _NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
 class NextWork:
-    """What comes after each gap. work: of the device, by its start; after: the position in it of what follows each gap.
+    """The work after each gap. work: the device's, by start; after: the position in it of the work that follows each gap.
 
-    One more position than there is work stands for none.
+    The position behind the last one stands for no work.
     """
 
     trace: Trace
@@ -38,7 +38,7 @@ class NextWork:
 
     @classmethod
     def of(cls, trace: Trace, end: Int) -> NextWork:
-        """Return what comes after gaps that end so."""
+        """Return the work after gaps with these ends."""
         uploads = (trace.copies["operation"] == "host to device").to_numpy(bool)
         tables = [
             getattr(trace, name)[["start_ns", "launch_thread", "launch_ns"]].assign(
@@ -51,16 +51,16 @@ class NextWork:
         return cls(trace, work, np.searchsorted(work["start_ns"].to_numpy(np.int64), end, side="left"))
 
     def only(self, gaps: Bool) -> NextWork:
-        """Return what comes after some of the gaps."""
+        """Return the work after some of the gaps."""
         return NextWork(self.trace, self.work, self.after[gaps])
 
     @property
     def thread(self) -> Int:
-        """The thread that launched it; -1 where it is not known."""
+        """The thread that launched it; -1 if unknown."""
         return np.append(self.work["launch_thread"].to_numpy(np.int64, na_value=-1), -1)[self.after]
 
     def launched_before(self, start: Int) -> Bool:
-        """Return after which gaps, which start so, comes what was launched in a call that had returned before."""
+        """Return which gaps (their starts) are followed by work whose launch had returned before."""
         calls = self.trace.calls
         calls = calls[(calls["api"] != "os").to_numpy(bool) & calls["thread"].notna().to_numpy(bool)]
         launch = np.append(self.work["launch_ns"].to_numpy(np.int64, na_value=-1), -1)[self.after]
@@ -73,11 +73,11 @@ class NextWork:
         return result
 
     def by_input(self) -> Bool:
-        """Return what was launched by a thread of the input's own: one that mostly copies to the device."""
+        """Return which work was launched by an input thread: one that mostly copies to the device."""
         return np.isin(self.thread, _input_threads(self.work))
 
     def opens_step(self, start: Int, end: Int, windows: Gaps) -> Bool:
-        """Return which gaps (their starts and ends) are before a step, of windows, that begins with a copy to the device."""
+        """Return which gaps (their starts and ends) are before a step (of windows) that begins with a copy to the device."""
         begun = np.append(self.work["start_ns"].to_numpy(np.int64), _NEVER)
         upload = np.append(self.work["upload"].to_numpy(bool), False)
         opens = np.isin(begun[self.after], windows[0]) | np.isin(end, windows[1]) | np.isin(start, windows[0])
@@ -88,19 +88,19 @@ class NextWork:
 
 
 def _begin_with_kernels(trace: Trace) -> bool:
-    """Return whether the steps were cut where kernels are launched, or start: they are the period of the kernels."""
+    """Return whether all steps begin where a kernel is launched, or starts: they are the period of the kernels."""
     steps, kernels = trace.steps, trace.kernels
     edges = [steps["start_ns"].isin(kernels[column].dropna()) for column in ("launch_ns", "start_ns")]
     return bool(len(steps)) and any(bool(begins.all()) for begins in edges)
 
 
 def _before_batches(begun: Int, moves: Bool, upload: Bool, after: Int, opened: Int) -> Bool:
-    """Return which gaps are before a step's batch, where steps begin with a kernel, any one of those that come once a step.
+    """Return which gaps are before a step's batch, if steps begin with a kernel, whichever of those that occur once a step.
 
-    The batch is what is copied to the device between two kernels, where that is so at one place of a step only. after: the piece
-    of work that follows each gap. opened: when steps begin.
+    The batch is copied to the device between two kernels, if that happens at only one place of the step. after: the piece of work
+    that follows each gap. opened: when steps begin.
     """
-    kernels = np.flatnonzero(~moves)  # the last of them is the end
+    kernels = np.flatnonzero(~moves)  # the last one stands for the end
     place = kernels[np.searchsorted(kernels, np.arange(len(begun)))]
     window = np.searchsorted(opened, begun, side="right") - 1
     uploads = np.flatnonzero(upload)
@@ -110,7 +110,7 @@ def _before_batches(begun: Int, moves: Bool, upload: Bool, after: Int, opened: I
 
 
 def _input_threads(work: pd.DataFrame) -> Int:
-    """Return the threads that mostly copy to the device, where another one launches more kernels."""
+    """Return the threads that mostly copy to the device, except the one that launches most other work."""
     known = work[work["launch_thread"].notna().to_numpy(bool)]
     if known.empty:
         return np.empty(0, dtype=np.int64)

@@ -1,23 +1,23 @@
-"""Every nanosecond of every step, given to one cell: the conservation that all tables rest on.
+"""Assign every nanosecond of every step to one cell: the conservation that all tables rest on.
 
-At each instant of a step, whoever is highest on this list owns it, in equal parts where several are active at once:
+At each instant of a step, the highest active entry of this list owns it, in equal parts if several are active at once:
 
 0. kernels: library primitives and operators that compute by themselves, on any stream or thread of any device;
-1. graphs: executions of a CUDA graph of which the capture does not show the kernels;
+1. graphs: executions of a CUDA graph whose kernels the capture does not show;
 2. copies: the device copies or sets memory, and computes nothing;
-3. the device between two pieces of work, of which the launch of the second had returned before: the host was ahead;
+3. the device between two pieces of work, if the launch of the second had returned before: the host was ahead;
 4. calls: the host is inside a function of the device's API (launching, waiting, copying, allocating);
-5. operators: the time of an operator in which nothing of the above runs (dispatch, allocation, the framework's own work);
+5. operators: the time of an operator in which none of the above runs (dispatch, allocation, the framework's own work);
 6. ranges: a layer, phase, data, sync or user's range in which no operator runs;
 7. calls of the operating system, in which threads mostly wait;
 8. the step itself: the loop's own code, for which there is no further evidence.
 
-A step of a device that works behind the host lasts from its first kernel to the next step's first, and device work counts for the
-step that launched it (see analysis.attribution.device_steps). What belongs to no measured step is counted all the same, in cells
-of the phase OUTSIDE_OF_STEPS, which own no more than what they take of a measured step's time.
+On a device that works behind the host, a step lasts from its first kernel to the next step's first, and device work counts in the
+step that launched it (see analysis.attribution.device_steps). Work that belongs to no measured step is counted, too, in cells of
+the phase OUTSIDE_OF_STEPS, which own only the time that they take of a measured step.
 
-So the cells of a step add up to its wall time by construction. The rounding to integer nanoseconds happens once, here, for
-the finest cells; coarser tables add those integers up. A capture without steps counts as one: from its first event to its last.
+So the cells of a step add up to its wall time by construction. Times are rounded to integer nanoseconds once, here, for the
+finest cells; coarser tables add these integers up. A capture without steps counts as one: from its first event to its last.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from kernelscope.analysis.trace import Trace, intervals
 class Partition:
     """The cells of the measured steps.
 
-    cells: one row per distinct KEYS, with count and duration_ns (sums over all steps; of the host's rows without what ran
-    inside of them) and time_ns (mean per step; adds up to step_ns exactly). steps: the measured steps; empty where the window
-    is the whole capture. totals: over all of it, kernel_sum_ns (durations added), kernel_busy_ns (at least one kernel ran),
-    device_busy_ns (kernels, graphs or copies) and wall_ns; marked_ns, the host's time between the marks of steps that are counted
-    on the device; and of kernel_sum_ns, what has a known kind, range, operator and layer (known_kind_ns, ...). outside: device
-    work that belongs to no measured step and took none of their time, as cells. numbers: of `cells` among those of all levels.
+    cells: one row per distinct KEYS, with count and duration_ns (sums over all steps; for the host's rows, without work inside
+    them) and time_ns (mean per step; adds up to step_ns exactly). steps: the measured steps; empty if the window is the whole
+    capture. totals, over the window: kernel_sum_ns (durations added), kernel_busy_ns (at least one kernel ran), device_busy_ns
+    (kernels, graphs or copies) and wall_ns; marked_ns, the host's time between the marks of steps that are measured on the
+    device; and the parts of kernel_sum_ns with a known kind, range, operator and layer (known_kind_ns, ...). outside: device work
+    that belongs to no measured step and took none of their time, as cells. numbers: of `cells` among the cells of all levels.
     """
 
     cells: pd.DataFrame
@@ -63,9 +63,9 @@ class Partition:
 
 
 def partition(trace: Trace) -> Partition:
-    """Partition the wall time of the trace's measured steps, or of the whole capture where it has no steps.
+    """Partition the wall time of the trace's measured steps, or of the whole capture if it has no steps.
 
-    It is made once and kept with the trace. Raises EvidenceError when there is nothing on a timeline.
+    The result is cached with the trace. Raises EvidenceError if there is nothing on a timeline.
     """
     if "partition" not in trace.derived:
         trace.derived["partition"] = _partitioned(levels.labelled(device_steps.assigned(trace)))
@@ -77,7 +77,7 @@ def _partitioned(trace: Trace) -> Partition:
     steps, (start, end) = _window(trace)
     owned, free = [], (start, end)
     totals: dict[str, int] = {}
-    with ThreadPoolExecutor(max_workers=1) as beside:  # a level is added up while the next one is made
+    with ThreadPoolExecutor(max_workers=1) as beside:  # adds a level up while the next one is made
         added_up: list[Future[Cells]] = []
         for activity, left in levels.in_order(trace, free):
             if activity.level == KERNEL:
@@ -101,7 +101,7 @@ def _partitioned(trace: Trace) -> Partition:
 
 
 def _window(trace: Trace) -> tuple[pd.DataFrame, Free]:
-    """Return the measured steps and their bounds; no steps and the whole capture's where it has none."""
+    """Return the measured steps and their bounds, or no steps and the whole capture's bounds if it has none."""
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns").reset_index(drop=True)
     if steps.empty and len(trace.steps):
         raise EvidenceError("the capture holds no measured step; record some, or lower --warmup")
@@ -109,15 +109,15 @@ def _window(trace: Trace) -> tuple[pd.DataFrame, Free]:
 
 
 def _has_cells(activity: Activity) -> bool:
-    """Return whether anything of a level is in the window, or is counted though it is not."""
+    """Return whether anything of a level is in the window, or is counted although it is not."""
     return bool(len(activity.start) or (activity.work and len(activity.keys)))
 
 
 def by_line(trace: Trace) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the host's lines (host_lines.KEYS), and the time of each cell while the host was in each of them.
 
-    The latter: cell, its row in the partition's cells; code, the line's row in the former; time_ns, in all steps. What lies in no
-    line has no row.
+    Columns of the second: cell, its row in the partition's cells; code, the line's row in the first; time_ns, over all steps.
+    Time in no line has no row.
     """
     known, code, pieces = host_lines.numbered(trace)
     crossed = _crossed(trace, pieces)
@@ -127,7 +127,7 @@ def by_line(trace: Trace) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _crossed(trace: Trace, lines: Free) -> pd.DataFrame:
-    """Return the time of each cell in pieces of the host's time, which follow each other: cell, its number; piece; time_ns."""
+    """Return the time of each cell in consecutive pieces of the host's time: cell, its number; piece; time_ns."""
     trace = levels.labelled(device_steps.assigned(trace))
     steps, free = _window(trace)
     tables: list[pd.DataFrame] = []
@@ -145,7 +145,7 @@ def _crossed(trace: Trace, lines: Free) -> pd.DataFrame:
 
 
 def _in_pieces(activity: Activity, owned: npt.NDArray[np.float64], lines: Free) -> tuple[pd.DataFrame, int]:
-    """Return what `_crossed` does of one level, whose cells are numbered from 0, and how many these are."""
+    """Return the table of `_crossed` for one level, whose cells are numbered from 0, and their number."""
     seen, group, first = _groups(activity)
     cell = np.full(len(activity.keys), -1, dtype=np.int64)
     cell[seen] = group
@@ -156,7 +156,7 @@ def _in_pieces(activity: Activity, owned: npt.NDArray[np.float64], lines: Free) 
 
 
 class Executions(NamedTuple):
-    """Each kernel, then each copy. keys: distinct KEYS but the method of cells; number: of its cell among these."""
+    """Each kernel, then each copy. keys: the cells' distinct KEYS without the method; number: the row of each in keys."""
 
     keys: pd.DataFrame
     number: npt.NDArray[np.int64]
@@ -165,7 +165,7 @@ class Executions(NamedTuple):
 
 
 def executions(trace: Trace) -> Executions:
-    """Return which cell counts each kernel and each copy, how many executions it stands for, and how long these took."""
+    """Return the cell of each kernel and each copy, how many executions it stands for, and how long these took."""
     trace = levels.labelled(device_steps.assigned(trace))
     parts = [_executions(levels.kernels(trace)), _executions(levels.copies(trace))]
     keys, number, counts, durations = zip(*parts, strict=True)
@@ -181,10 +181,10 @@ def _executions(activity: Activity) -> Executions:
 
 
 def owners(trace: Trace, start_ns: int, end_ns: int) -> pd.DataFrame:
-    """Return who owns each instant of a window, by the rules above: pieces that follow each other and fill it without a gap.
+    """Return who owns each instant of a window, by the rules above: consecutive pieces that fill it without a gap.
 
-    Columns: start_ns, end_ns (int64) and cause: that of the cells, null where a kernel runs. Where several causes of one level
-    share an instant they stand in one cause, as "dispatch + waiting".
+    Columns: start_ns, end_ns (int64) and cause: that of the cells, null where a kernel runs. If several causes of one level share
+    an instant, they are joined, as "dispatch + waiting".
     """
     trace = device_steps.assigned(trace)
     free = window = (np.array([start_ns]), np.array([end_ns]))
@@ -202,7 +202,7 @@ def owners(trace: Trace, start_ns: int, end_ns: int) -> pd.DataFrame:
 
 
 def _owned(activity: Activity) -> pd.DataFrame:
-    """Return the union of a level's intervals, cut where the causes that are active change."""
+    """Return the union of a level's intervals, cut where the active causes change."""
     causes = activity.keys["cause"].astype("string") if "cause" in activity.keys else pd.Series(pd.NA, activity.keys.index)
     codes, names = pd.factorize(causes.iloc[activity.row], sort=True)
     times = np.unique(np.concatenate([activity.start, activity.end]))
@@ -221,14 +221,14 @@ def _owned(activity: Activity) -> pd.DataFrame:
 
 
 def _length(windows: Free) -> int:
-    """Return how long windows are together."""
+    """Return the total length of windows."""
     return int((windows[1] - windows[0]).sum())
 
 
 def _known(kernels: Activity) -> dict[str, int]:
-    """Return how many ns the measured steps' kernels last, durations added, and of these, how many have a known kind, ...
+    """Return the sum of durations (ns) of the measured steps' kernels, and the parts of it with a known kind, range and so on.
 
-    Of kernels that others launched it is the part that runs in the measured steps' time.
+    Of kernels that no measured step launched, only the part that runs in a measured step's time counts.
     """
     assert kernels.work is not None
     inside = np.bincount(kernels.row, weights=(kernels.end - kernels.start).astype(float), minlength=len(kernels.keys))
@@ -248,41 +248,41 @@ def whole(trace: Trace) -> Free:
 
 
 def _contents_of(trace: Trace) -> str:
-    """Return in words what a capture without a timeline holds."""
+    """Return in words the contents of a capture without a timeline."""
     names = ("kernels", "copies", "totals", "samples", "lines")
     result = [name for name in names if len(getattr(trace, name))]
     shown = "; `--by line` shows them" if result == ["lines"] else ""
-    return "only " + " and ".join(result) + shown if result else "nothing that could be broken down"
+    return "only " + " and ".join(result) + shown if result else "nothing that can be broken down"
 
 
 # --- adding up --------------------------------------------------------------------------------------------------------------
 
 
-Cells = dict[str, Any]  # columns of some cells by name, as lists or arrays; keys that are not there are null
+Cells = dict[str, Any]  # columns of some cells by name, as lists or arrays; absent keys are null
 
 
 def _cells(tables: list[Cells], steps: int, step_ns: int) -> pd.DataFrame:
-    """Put the levels' cells together and round them to integers that keep the sum."""
+    """Join the levels' cells and round their times to integers that keep the sum."""
     columns: dict[str, Any] = {}
     for key in KEYS:
         values = [value for table in tables for value in table.get(key, [None] * len(table["count"]))]
         columns[key] = pd.array(values, dtype="Int64" if key in INTEGERS else "string")
     part = np.concatenate([table["part"] for table in tables])
-    for name in ("count", "duration_ns"):  # of whole numbers already, or parts of the host's time
+    for name in ("count", "duration_ns"):  # integers already, or fractions of the host's time
         columns[name] = np.concatenate([np.round(table[name]).astype(np.int64) for table in tables])
     return pd.DataFrame({**columns, "time_ns": intervals.apportion(part / steps, step_ns)})
 
 
 def _shared_out(activity: Activity) -> Cells:
-    """Return a level's cells, every instant shared among the intervals that are active in it."""
+    """Return a level's cells, with every instant shared among the intervals active in it."""
     return _added_up(activity, intervals.shares(activity.start, activity.end))
 
 
 def _added_up(activity: Activity, owned: npt.NDArray[np.float64]) -> Cells:
     """Return one row per distinct keys: count of rows, duration_ns and part.
 
-    A kernel, graph or copy lasts as long as it lasts; the host's time in a call, an operator or a range is what nothing deeper
-    owned.
+    A kernel, graph or copy has its whole duration. The host's duration in a call, an operator or a range is the time that no
+    deeper level owns.
     """
     rows, work, keys = len(activity.keys), activity.work, activity.keys
     seen, group, first = _groups(activity)
@@ -298,7 +298,7 @@ def _added_up(activity: Activity, owned: npt.NDArray[np.float64]) -> Cells:
 
 
 def _groups(activity: Activity) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return which rows of a level's keys are in the window, the cell of each of these, and of each cell the first of these."""
+    """Return which rows of a level's keys are in the window, the cell of each of them, and the first of them for each cell."""
     rows = len(activity.keys)
     seen = np.arange(rows) if activity.work else np.flatnonzero(np.bincount(activity.row, minlength=rows))
     group, first = numbered(activity.keys.iloc[seen] if len(seen) < rows else activity.keys)
@@ -327,7 +327,7 @@ def numbered(keys: pd.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.
 
 
 def _codes(values: pd.Series) -> tuple[npt.NDArray[np.integer[Any]], int]:
-    """Return small integers that tell the values apart, -1 for null, and how many there can be."""
+    """Return small integers that distinguish the values, -1 for null, and how many there can be."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         return values.cat.codes.to_numpy(), len(values.cat.categories) + 1
     if values.isna().all():
@@ -337,7 +337,7 @@ def _codes(values: pd.Series) -> tuple[npt.NDArray[np.integer[Any]], int]:
 
 
 def _plain(values: pd.Series, rows: npt.NDArray[np.int64]) -> list[Any]:
-    """Return the values of a key in these rows as plain ones, None for null."""
+    """Return the values of a key in these rows as plain Python values, None for null."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         used, places = np.unique(values.cat.codes.to_numpy()[rows], return_inverse=True)
         known = used[used >= 0]

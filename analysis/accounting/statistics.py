@@ -1,4 +1,4 @@
-"""Step times as medians over windows, with intervals that are honest about where the noise comes from."""
+"""Step times as medians over windows, with intervals that include the noise between processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 RESAMPLES = 1000
 CONFIDENCE = 0.95
-# Student's t at 97.5% by degrees of freedom: one column of a printed table is no reason for another library
+# Student's t at 97.5% by degrees of freedom: one column of a table does not justify another library
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 _T_MANY = 2.0
 
@@ -23,16 +23,16 @@ def interval_of_median(repeats: Sequence[pd.DataFrame]) -> tuple[int, int] | Non
     """Return the bootstrap interval (95%) of the median step time in ns; None with fewer than two restarts.
 
     repeats: the measured steps of each restart, with columns window, start_ns and end_ns. Restarts are resampled first and
-    windows within them second, because much of the noise is per process: resampling windows alone gives intervals that are
-    far too narrow. Source: the two-stage (cluster) bootstrap, Davison and Hinkley, Bootstrap Methods, 1997, section 3.8.
+    windows within them second, as much of the noise is per process: resampling only windows gives intervals that are far too
+    narrow. Source: the two-stage (cluster) bootstrap, Davison and Hinkley, Bootstrap Methods, 1997, section 3.8.
     """
     return _bootstrap([window_means(steps).to_numpy(dtype=float) for steps in repeats])
 
 
 class Difference(NamedTuple):
-    """How much longer a step of one side takes, in ns, and the interval (95%) of that if it has one.
+    """How much longer a step of one side takes, in ns, and the interval (95%) of the difference, if any.
 
-    Between sides it is that of the medians over windows.
+    Between sides it is the difference of the medians over windows.
     """
 
     median_ns: int
@@ -40,13 +40,13 @@ class Difference(NamedTuple):
 
     @property
     def significant(self) -> bool | None:
-        """Whether it is larger than the detection limit, so that the interval excludes zero; None when there is no interval."""
+        """Whether it exceeds the detection limit, so that the interval excludes zero; None if there is no interval."""
         limit = self.detection_limit_ns
         return None if limit is None else abs(self.median_ns) > limit
 
     @property
     def detection_limit_ns(self) -> int | None:
-        """How far the interval reaches from the difference towards zero: what is smaller cannot be seen in these recordings."""
+        """How far the interval reaches from the difference towards zero: these recordings cannot show smaller differences."""
         if self.interval_ns is None:
             return None
         below, above = self.median_ns - self.interval_ns[0], self.interval_ns[1] - self.median_ns
@@ -57,7 +57,7 @@ def paired_difference(repeats: Sequence[pd.DataFrame], base: Sequence[pd.DataFra
     """Return how much slower `repeats` are than `base`, both the measured steps of each restart of one session.
 
     Windows of the same number ran next to each other, so they are drawn together: the machine's drift is in both and cancels in
-    their difference. None when no window has a partner.
+    their difference. None if no window has a partner.
     """
     both = [_joined(mine, other) for mine, other in zip(repeats, base, strict=False)]
     table = pd.concat([pair.assign(restart=number) for number, pair in enumerate(both)], ignore_index=True)
@@ -80,8 +80,8 @@ def paired_difference(repeats: Sequence[pd.DataFrame], base: Sequence[pd.DataFra
 def _between_restarts(base_ns: int, mine_ns: int, medians: Float) -> tuple[int, int]:
     """Return the interval (95%) of a difference by Student's t over the logarithms of the restarts' ratios.
 
-    medians: [restarts, 2], of the base and of the other side. What makes one process slower than another makes most of it slower
-    by a factor, so that ratios, not differences, spread evenly.
+    medians: [restarts, 2], of the base and of the other side. A slower process is slower by a factor in most of its parts, so
+    ratios, not differences, spread evenly.
     """
     ratios = np.log(medians[:, 1] / medians[:, 0])
     reach = student_t(len(ratios)) * float(np.std(ratios, ddof=1)) / len(ratios) ** 0.5
@@ -91,9 +91,9 @@ def _between_restarts(base_ns: int, mine_ns: int, medians: Float) -> tuple[int, 
 
 
 def reach_of_difference(a: Float, b: Float) -> float | None:
-    """Return how far the difference of the means of two series may be off (95%), in their unit; None where both are of one value.
+    """Return how far the difference of the means of two series may be off (95%), in their unit; None if both have one value.
 
-    A series of one value is taken to vary as the other one does.
+    A series of one value is taken to vary like the other one.
     """
     known = [series for series in (a, b) if len(series) > 1]
     if not known:
@@ -105,7 +105,7 @@ def reach_of_difference(a: Float, b: Float) -> float | None:
 
 
 def student_t(count: int) -> float:
-    """Return Student's t at 97.5% for the mean of so many values (two or more)."""
+    """Return Student's t at 97.5% for the mean of this number of values (two or more)."""
     return _T[count - 2] if count - 2 < len(_T) else _T_MANY
 
 
@@ -123,7 +123,7 @@ class Turns(NamedTuple):
 
     @property
     def restarts(self) -> int:
-        """How many restarts there are."""
+        """The number of restarts."""
         return int(self.restart.max()) + 1 if len(self.restart) else 0
 
     def draws(self, count: int) -> Int:
@@ -146,7 +146,7 @@ def interval(estimate: float, samples: Float, by_restart: Float) -> tuple[int, i
     """Return the interval (95%) of an estimate, from its bootstrap samples and from the restarts' own estimates.
 
     A bootstrap over three restarts hardly shows how much restarts differ, so its interval is widened to that of Student's t over
-    the restarts' estimates where that is wider.
+    the restarts' estimates if that is wider.
     """
     tail = (1.0 - CONFIDENCE) / 2.0
     low, high = np.quantile(samples, [tail, 1.0 - tail])
@@ -174,8 +174,8 @@ def _bootstrap(restarts: Sequence[npt.NDArray[np.floating[Any]]]) -> tuple[int, 
 def window_means(steps: pd.DataFrame) -> pd.Series[float]:
     """Return the mean step time in ns of each window of one restart.
 
-    A window is the smallest unit whose time is certain: where work is queued, a step's end is not the end of its work, but a
-    window ends only when all of its work is done.
+    A window is the smallest unit whose time is certain: if work is queued, a step's end is not the end of its work, but a window
+    ends only when all of its work is done.
     """
     durations = steps["end_ns"] - steps["start_ns"]
     return durations.groupby(steps["window"]).mean()

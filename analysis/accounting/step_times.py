@@ -1,4 +1,4 @@
-"""What each step takes: its time on the device, how long the device was busy, and its kernels."""
+"""Each step's time on the device, the device's busy time, and its kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernelscope.analysis.trace import Trace
 
 
 def step_times(trace: Trace, found: DetectedSteps, device: str | None) -> list[dict[str, Any]]:
-    """Return a row for each step: its time on the device, what the device was busy of it, the kernels on it, and its start."""
+    """Return a row for each step: its time on the device, the device's busy time, the number of its kernels, and its start."""
     applied = steps.applied(trace, found)
     done = account(applied, device)
     ordered = applied.steps[~applied.steps["warmup"]].sort_values("start_ns")

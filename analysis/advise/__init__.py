@@ -1,7 +1,7 @@
-"""Advice on one recording: what costs a step most that can be avoided, with the ms that this would save and what to do.
+"""Advice on one recording: the avoidable costs of a step, how much each could save, and what to do.
 
-`advise` returns plain data. Each finding has the time that its remedy can save at most, how that was estimated, the evidence it
-rests on, and the remedy in the framework's own words.
+`advise` returns plain data. Each finding has the most that its remedy can save, how that was estimated, the evidence behind it,
+and the remedy in the framework's own terms.
 """
 
 from kernelscope.analysis.advise.advice import SCHEMA as SCHEMA

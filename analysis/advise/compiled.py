@@ -1,4 +1,4 @@
-"""Whether a program is compiled, as far as a recording shows it: what its compiler calls operators, ranges and kernels."""
+"""Whether a program is compiled, as the names of operators, ranges and kernels in a recording show."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import pandas as pd
 from kernelscope.analysis.explain.device.compiled import REGION
 from kernelscope.analysis.trace import Trace
 
-REGIONS = rf"{REGION}|^## Call CompiledFx"  # the latter a range around what one of TorchInductor's graphs runs
+REGIONS = rf"{REGION}|^## Call CompiledFx"  # the latter is a range around one execution of a TorchInductor graph
 KERNELS = r"^triton_|^fused_computation|^wrapped_"  # TorchInductor's and XLA's
 _KEY = "advise: compiled"
 _LEAST = 0.01  # of the kernels' time
-_CALL = "PjitFunction("  # JAX's calls of compiled functions, which single operations are as well
+_CALL = "PjitFunction("  # JAX's calls of compiled functions; single operations are such calls, too
 _MANY = 8  # kernels a call, on average: far more than a single operation has
 
 
 def is_compiled(trace: Trace) -> bool:
-    """Return whether a compiler made code that this program runs."""
+    """Return whether the program runs code that a compiler made."""
     if _KEY not in trace.derived:
         named = any(_any(table["name"], REGIONS) for table in (trace.operators, trace.ranges, trace.totals))
         trace.derived[_KEY] = named or _share(trace.kernels) > _LEAST or _few_calls(trace) or _on_tpu(trace)
@@ -25,20 +25,20 @@ def is_compiled(trace: Trace) -> bool:
 
 
 def _share(kernels: pd.DataFrame) -> float:
-    """Return the share of the kernels' time that is of compiled ones: libraries bring a few that say nothing of the program."""
+    """Return the share of the kernels' time in compiled kernels; libraries bring a few, which say nothing about the program."""
     lasted = kernels.groupby("name", observed=True)["duration_ns"].sum()
     mine = np.asarray(lasted.index.astype("string").str.contains(KERNELS), dtype=bool)
     return float(lasted[mine].sum()) / max(float(lasted.sum()), 1.0)
 
 
 def _few_calls(trace: Trace) -> bool:
-    """Return whether each of JAX's calls starts many kernels."""
+    """Return whether each of JAX's calls starts many kernels on average."""
     calls = sum(int(number) for name, number in trace.ranges["name"].value_counts().items() if str(name).startswith(_CALL))
     return bool(calls) and max(len(trace.kernels), len(trace.operators)) > _MANY * calls
 
 
 def _on_tpu(trace: Trace) -> bool:
-    """Return whether a TPU computes: XLA compiles all that it runs."""
+    """Return whether a TPU computes: XLA compiles everything that it runs."""
     return bool(pd.Series(trace.kernels["device"].unique()).astype("string").str.startswith("tpu").fillna(False).any())
 
 

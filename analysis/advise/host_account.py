@@ -1,7 +1,7 @@
-"""The account of a step that the host's processors compute, in the rows that a device's account has.
+"""The account of a step that the host's processors compute, with the same rows as a device's account.
 
-Where a run's recorded step is longer than the clean one, what recording cost is taken out of the rows it is in (see
-explain.instrumentation), so that they add up to the clean step, which is what every command calls the step.
+If a run's recorded step is longer than the clean one, the cost of recording is taken out of the rows that it falls in (see
+explain.instrumentation). The rows then add up to the clean step, which is the step in every command.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from kernelscope.analysis.kernels.classify import kinds
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace, intervals
 
-_CAUSES = {  # all others are called alike
+_CAUSES = {  # other causes keep their name
     **idle_causes.OF_CALLS, api.SYSTEM: idle_causes.UNSEEN,
     levels.DISPATCH: idle_causes.OPERATOR, levels.IN_LAYER: idle_causes.RANGE, levels.IN_PHASE: idle_causes.RANGE,
     levels.OUTSIDE: idle_causes.PROGRAM, levels.QUEUED: idle_causes.QUEUED,
 }  # fmt: skip
-_LONG = 1_000_000  # ns: nothing is looked up and allocated for so long, so that the operator computes
-_DEEPEST = 4  # calls of functions within each other that are opened
+_LONG = 1_000_000  # ns: lookups and allocation do not take this long, so the operator computes
+_DEEPEST = 4  # levels of nested function calls that are opened
 _LONGEST_LINE = 80  # characters of a statement that are shown
 _PLACE = ["operator", "phase", "layer"]
-_LIBRARIES = ("mkl", "onednn")  # whose calls are kernels within an operator of the framework
+_LIBRARIES = ("mkl", "onednn")  # their calls are kernels within an operator of the framework
 
 
 def of_run(run: Run, trace: Trace) -> tuple[pd.DataFrame, int]:
     """Return the rows of a run's step (see device_account.KEYS; count, duration_ns and time_ns per step), and the step in ns.
 
-    trace: that of the pass which knows most.
+    trace: from the pass that recorded the most.
     """
     found = partition(trace)
     clean_ns = run.clean_step_ns
     if clean_ns is None or not found.step_ns:
         return _rows(found, found.cells["time_ns"].to_numpy(np.int64)), found.step_ns
-    # recorded steps that took less than clean ones met a better moment: their rows are made longer alike
+    # if recorded steps were quicker than clean ones, the machine was less busy: all rows are scaled up alike
     kept = (
         recording_cost.kept(run, trace, found.cells, clean_ns).factors if clean_ns < found.step_ns else np.ones(len(found.cells))
     )
@@ -61,7 +61,7 @@ def of_trace(trace: Trace) -> tuple[pd.DataFrame, int]:
 
 
 def of_lines(trace: Trace) -> tuple[pd.DataFrame, int]:
-    """Return the rows of what line_profiler alone recorded, a line each, and how long the profiled function took, ns."""
+    """Return the rows of a recording by line_profiler alone, one per line, and the time of the profiled function in ns."""
     found = breakdowns(trace, ("line",))["line"]
     if isinstance(found, str):
         raise EvidenceError(found)
@@ -80,10 +80,10 @@ def of_lines(trace: Trace) -> tuple[pd.DataFrame, int]:
 
 
 def _opened(rows: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of lines with the lines of a function in place of the one that calls it, where it alone does.
+    """Replace a line that calls a function by the function's own lines, where no other line calls it.
 
-    A function counts as called where its name stands with a parenthesis; of a name that is in two files, which is called is not
-    known. What a line takes beside the function stays its own.
+    A call is the function's name followed by a parenthesis. If two files have a function of that name, it is unclear which is
+    called, and the line stays. Time in the line beyond the function stays with the line.
     """
     functions = {str(name): part for name, part in lines.groupby("function", sort=False) if part["file"].nunique() == 1}
     calling = {
@@ -134,15 +134,15 @@ def _rows(found: Partition, time_ns: npt.NDArray[np.int64]) -> pd.DataFrame:
 
 
 def _mine(cells: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Return which cells are of measured steps, and have a row."""
+    """Return which cells are in measured steps, and so have a row."""
     return (cells["phase"].astype("string") != levels.OUTSIDE_OF_STEPS).fillna(True).to_numpy(bool)
 
 
 def lines(trace: Trace, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return which lines the host was in during each row of `of_run`: row, file, function, line, text and time_ns per step.
+    """Return the lines that the host was in during each row of `of_run`: row, file, function, line, text and time_ns per step.
 
-    They share the row's time as they share what was recorded of it; what of that lies in no line is in none. Empty where the
-    timeline has no lines, or where the framework computes while the host is elsewhere.
+    The row's time is divided in the proportions that were recorded; the part that was in no line goes to no line. Empty if the
+    timeline has no lines, or if the framework computes while the host is elsewhere.
     """
     if trace.host_lines.empty or host_lines.computes_behind(trace):
         return pd.DataFrame(columns=["row", *host_lines.KEYS, "time_ns"])
@@ -150,7 +150,7 @@ def lines(trace: Trace, rows: pd.DataFrame) -> pd.DataFrame:
     mine = _mine(found.cells)
     recorded_ns = found.cells.loc[mine, "time_ns"].to_numpy(float) * max(len(found.steps), 1)
     kept = rows["time_ns"].to_numpy(float) / np.maximum(recorded_ns, 1.0)
-    row_of_cell = np.where(mine, np.cumsum(mine) - 1, -1)  # rows stand in the order of the cells that have one
+    row_of_cell = np.where(mine, np.cumsum(mine) - 1, -1)  # rows are in the order of the cells that have one
     place = row_of_cell[crossed["cell"].to_numpy()]
     table: pd.DataFrame = crossed.assign(row=place)[place >= 0]
     sums: pd.DataFrame = table.groupby(["row", "code"])[["time_ns"]].sum().reset_index()
@@ -159,7 +159,7 @@ def lines(trace: Trace, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _communicating(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with the ranges in which ranks that compute on processors communicate as what they do there."""
+    """Turn ranges in which ranks on processors communicate into communication."""
     talks = ((table["cause"] == idle_causes.RANGE) & table["detail"].str.match(PROCESSORS)).fillna(False).to_numpy(bool)
     table.loc[talks, "part"], table.loc[talks, "kind"] = COMMUNICATION, "communication"
     table.loc[talks, "name"] = table.loc[talks, "detail"]
@@ -169,14 +169,14 @@ def _communicating(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _computing(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with what operators compute themselves, beside a library's calls, as kernels of theirs.
+    """Turn long operators around a library's calls into kernels of their own.
 
-    Convolutions by products copy images into matrices and back between two products. No library tells of that, and no
-    dispatch lasts so long. The type is that of the library's calls, where these have one.
+    Convolutions by matrix products, for example, copy images into matrices and back between two products. No library records
+    that, and dispatch does not last that long. The type is that of the library's calls, if they all have the same.
     """
     calls = table[((table["part"] == COMPUTE) & table["library"].isin(_LIBRARIES) & table["operator"].notna()).to_numpy(bool)]
     types = calls.groupby(_PLACE, dropna=False)["dtype"].agg(["first", "nunique"]).reset_index()
-    found = table[[*_PLACE, "part"]].merge(types, on=_PLACE, how="left")  # which keeps the order of the rows
+    found = table[[*_PLACE, "part"]].merge(types, on=_PLACE, how="left")  # a left merge keeps the order of the rows
     long = (table["cause"] == idle_causes.OPERATOR) & (table["time_ns"] > _LONG * table["count"])
     own = (long.fillna(False) & found["nunique"].notna()).to_numpy(bool)
     result = table.copy()

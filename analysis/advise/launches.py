@@ -1,4 +1,4 @@
-"""Who launches: the operators around calls of the device's API, and around the calls that launched copies."""
+"""The operators that launch: around calls of the device's API, and around the calls that launched copies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernelscope.analysis.trace import Trace, intervals
 
 
 def operators(trace: Trace, calls: pd.DataFrame, pattern: str | None = None) -> pd.Series:
-    """Return the name of the innermost operator around each call, null where there is none. pattern: only operators like it."""
+    """Return the name of the innermost operator around each call, null if none. pattern: consider only operators that match."""
     around = trace.operators[trace.operators["thread"].notna().to_numpy(bool)]
     names = around["name"].astype("string")
     if pattern is not None:
@@ -26,7 +26,7 @@ def operators(trace: Trace, calls: pd.DataFrame, pattern: str | None = None) -> 
 
 
 def of_copies(trace: Trace, copies: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each copy: thread and start_ns of the call that launched it, null where that is not known."""
+    """Return a row for each copy: thread and start_ns of the call that launched it, null if unknown, and end_ns of the copy."""
     keys = ["process", "correlation"]
     calls = trace.calls[trace.calls["correlation"].notna().to_numpy(bool)].drop_duplicates(keys)
     return (
@@ -35,6 +35,6 @@ def of_copies(trace: Trace, copies: pd.DataFrame) -> pd.DataFrame:
 
 
 def named(names: pd.Series, ns: npt.NDArray[np.float64], most: int = 3) -> str:
-    """Return the names with most time: aten::copy_ (4.1 ms), aten::clone (3.2 ms)."""
+    """List the names with the most time: aten::copy_ (4.1 ms), aten::clone (3.2 ms)."""
     sums = pd.Series(ns, index=names.index).groupby(names).sum().sort_values(ascending=False)
     return ", ".join(f"{name} ({words.duration(float(sum_ns))})" for name, sum_ns in sums.head(most).items())

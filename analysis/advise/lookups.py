@@ -1,4 +1,4 @@
-"""What is looked up in the tables of embeddings, as the shapes of PyTorch's operators tell it."""
+"""Lookups in embedding tables, from the shapes of PyTorch's operators."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pandas as pd
 
 from kernelscope.analysis.files import json_text
 
-_OPERATOR = "aten::embedding"  # its shapes: the table's [entries, width], then those of the numbers that are looked up
+_OPERATOR = "aten::embedding"  # its shapes: the table's [entries, width], then those of the indices
 _IMPOSSIBLE = 1 << 62
 
 
 class Lookup(NamedTuple):
-    """One lookup. entries, width: of its table; sizes: of the numbers that are looked up, each above zero."""
+    """One lookup. entries, width: of its table; sizes: of the tensor of indices, each above zero."""
 
     entries: int
     width: int
@@ -27,7 +27,9 @@ def among(operators: pd.DataFrame) -> pd.DataFrame:
 
 
 def lookup(text: object) -> Lookup | None:
-    """Return what an operator's shapes tell, [[200000, 64], [64, 20], [], [], []]; None where they are those of no lookup."""
+    """Return the lookup that an operator's shapes describe, such as [[200000, 64], [64, 20], [], [], []]; None if they describe
+    none.
+    """
     match shapes(text):
         case [[int(entries), int(width)], [*sizes], *_] if sizes and all(isinstance(one, int) and one > 0 for one in sizes):
             return Lookup(entries, width, tuple(sizes)) if math.prod(sizes) < _IMPOSSIBLE else None
@@ -35,7 +37,7 @@ def lookup(text: object) -> Lookup | None:
 
 
 def shapes(text: object) -> list[Any]:
-    """Return an operator's shapes: sizes in lists, or lists of such; an empty list where they are none, or impossible."""
+    """Return an operator's shapes: lists of sizes, or lists of these; empty if the text holds none, or impossible ones."""
     found = json_text.listed(str(text))
     return found if _are_sizes(found) else []
 

@@ -1,4 +1,4 @@
-"""One piece of advice, and what a rule is."""
+"""One piece of advice, and the type of a rule."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Advice:
-    """What costs time and can be avoided.
+    """An avoidable cost.
 
-    topic: the rule's fixed name, such as "input pipeline". title: what is so, in one sentence. saves_ns: how much shorter a step
-    can get: at most, or about so much where it is modelled, so that it may be more. estimate: how that was worked out. evidence:
-    sentences with numbers. remedy: what to do, in the framework's own words. link: where the framework documents it; empty where
-    nothing fits. rows: of the subject's rows, whose time it would save: two pieces of advice with the same rows do not add up.
+    topic: the rule's fixed name, such as "input pipeline". title: the finding in one sentence. saves_ns: how much shorter a
+    step can get: an upper bound, or an estimate that may be exceeded if modelled. estimate: how it was worked out. evidence:
+    sentences with numbers. remedy: what to do, in the framework's own terms. link: the framework's documentation of it; empty
+    if none fits. rows: the subject's rows whose time it would save; savings in the same rows do not add up.
+    last: whether it comes behind all other advice, since the program may not allow what it asks for.
     """
 
     topic: str
@@ -29,6 +30,7 @@ class Advice:
     link: str = ""
     rows: frozenset[int] = field(default_factory=frozenset)
     modelled: bool = False
+    last: bool = False
 
 
 Rule = Callable[["Subject"], list[Advice]]

@@ -1,4 +1,6 @@
-"""PyTorch's operators in the measured steps: what runs in which, what kernels they run, and the subject's rows that these are."""
+"""PyTorch's operators in the measured steps: which call which, the kernels they run, and the subject's rows that they belong
+to.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,16 @@ from kernelscope.analysis.trace import intervals
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
-_DEEP = 16  # callers of an operator that are looked through for the one that a kernel names
+_DEEP = 16  # callers of an operator that are searched for the one that a kernel names
 _KERNEL = ["kind", "name", "operator", "phase", "layer", "dtype", "problem", "grid"]
 _HOST = ["operator", "phase", "layer"]
 
 
 @dataclass(frozen=True)
 class Operators:
-    """The operators with their parent (a position; -1 for none), the steps' kernels, and the operator of each (-1 unknown)."""
+    """The operators with their parent (a position; -1 if none), the steps' kernels, and the operator of each kernel (-1 if
+    unknown).
+    """
 
     table: pd.DataFrame
     kernels: pd.DataFrame
@@ -32,15 +36,15 @@ class Operators:
 
     @property
     def parent(self) -> Int:
-        """The position of the operator that called each; -1 for none."""
+        """The position of the operator that called each one; -1 if none."""
         return self.table["parent"].to_numpy(np.int64)
 
     def within(self, chosen: Bool) -> Bool:
-        """Return which operators are among the chosen, or are called by one of them."""
+        """Return which operators are chosen ones, or run inside of one."""
         return autograd.owners(chosen, self.parent) >= 0
 
     def around(self, chosen: Bool) -> Bool:
-        """Return which operators are among the chosen, or call one of them."""
+        """Return which operators are chosen ones, or have one inside."""
         marked = chosen.copy()
         level = self.parent[chosen]
         while len(level := np.unique(level[level >= 0])):
@@ -51,7 +55,7 @@ class Operators:
 
 
 def read(subject: Subject) -> Operators:
-    """Return the operators of a subject's measured steps; they are read once."""
+    """Return the operators of a subject's measured steps; they are computed once."""
     if "operators" not in subject.derived:
         subject.derived["operators"] = _read(subject)
     result: Operators = subject.derived["operators"]
@@ -66,7 +70,9 @@ def _read(subject: Subject) -> Operators:
 
 
 def _owners(table: pd.DataFrame, kernels: pd.DataFrame) -> Int:
-    """Return the operator that runs each kernel: the innermost one, or of its callers the one that the kernel names."""
+    """Return the operator that runs each kernel: the one that the kernel names, among the innermost and its callers; else the
+    innermost.
+    """
     on_host = (kernels["device"] == "cpu").fillna(False).to_numpy(bool)
     middle = (intervals.whole(kernels["start_ns"]) + intervals.whole(kernels["end_ns"])) // 2
     at = np.where(on_host, middle, intervals.whole(kernels["launch_ns"]))
@@ -82,13 +88,13 @@ def _owners(table: pd.DataFrame, kernels: pd.DataFrame) -> Int:
 
 
 def taken(subject: Subject, operators: Operators, chosen: Bool) -> pd.Series:
-    """Return which share of each of the subject's rows is kernels that the chosen operators run, for rows with any."""
+    """Return the share of each of the subject's rows that is kernels of the chosen operators, for rows with any."""
     inside = np.append(chosen, False)[operators.owner]
     return _shares(subject.kernels(), operators.kernels.assign(weight=operators.kernels["duration_ns"]), inside, _KERNEL)
 
 
 def beside(subject: Subject, operators: Operators, chosen: Bool) -> pd.Series:
-    """Return which share of each row in which nothing computes is the chosen operators' own time, outside of what they call."""
+    """Return the share of each row without computing that is the chosen operators' self time."""
     table = operators.table
     lasted = (table["end_ns"] - table["start_ns"]).to_numpy(float)
     called = operators.parent >= 0
@@ -98,7 +104,7 @@ def beside(subject: Subject, operators: Operators, chosen: Bool) -> pd.Series:
 
 
 def _shares(rows: pd.DataFrame, events: pd.DataFrame, chosen: Bool, keys: list[str]) -> pd.Series:
-    """Return the share of the chosen among the events of each row's keys, by weight; of rows that have any."""
+    """Return, for each row with any, the share of chosen events among all events with the row's keys, by weight."""
     weights = events["weight"].to_numpy(float)
     sums = events[keys].astype("string").assign(all=weights, mine=np.where(chosen, weights, 0.0))
     sums = sums.groupby(keys, dropna=False)[["all", "mine"]].sum().reset_index()
@@ -107,5 +113,5 @@ def _shares(rows: pd.DataFrame, events: pd.DataFrame, chosen: Bool, keys: list[s
 
 
 def time_of(subject: Subject, shares: pd.Series) -> float:
-    """Return the time of these shares of rows, ns per step."""
+    """Return the time of these shares of rows in ns per step."""
     return float((subject.rows.loc[shares.index, "time_ns"] * shares).sum())

@@ -1,4 +1,4 @@
-"""Kernels in the order in which a stream runs them: chains of small ones, and what stands between two products."""
+"""Kernels in stream order: chains of small kernels, and what runs between two products."""
 
 from __future__ import annotations
 
@@ -18,39 +18,40 @@ Bool = npt.NDArray[np.bool_]
 
 SMALL = ("elementwise", "activation", "cast", "copy")
 _KEYS = ["kind", "name", "operator", "phase", "layer"]
-_EXP = r"(?i)(?:^|\W)exp_?(?:_kernel_cuda)?(?:\W|$)"  # the operator, as frameworks and PyTorch's kernels call it
+_EXP = r"(?i)(?:^|\W)exp_?(?:_kernel_cuda)?(?:\W|$)"  # in names of operators and of PyTorch's kernels
 _DIVIDE = r"(?i)(?:^|\W)(?:real)?div(?:_|_true|functor)?(?:_kernel_cuda)?(?:\W|$)"
 _LOG = r"(?i)(?:^|\W)log_?(?:_kernel_cuda)?(?:\W|$)"
-_COMPILED = r"triton_|fusion|fused_computation|^wrapped_|-(?:start|done)(?:\.\d+)?$"  # the last: XLA's asynchronous copies
+_COMPILED = r"triton_|fusion|fused_computation|^wrapped_|-(?:start|done)(?:\.\d+)?$"  # last: XLA's asynchronous copies
 
 
 @dataclass(frozen=True)
 class Runs:
     """Runs of consecutive kernels of a stream.
 
-    kernels: the steps' kernels in order. number: the run of each kernel; -1 in none.
+    kernels: the steps' kernels in order. number: the run that each kernel is in; -1 if none.
     """
 
     kernels: pd.DataFrame
     number: Int
 
     def table(self) -> pd.DataFrame:
-        """Return a row per run: size (kernels), total_ns, longest_ns."""
+        """Return a row for each run: size (kernels), total_ns, longest_ns."""
         chosen = self.number >= 0
         took = self.kernels["duration_ns"].to_numpy(np.int64)[chosen]
         grouped = pd.Series(took).groupby(self.number[chosen])
         return pd.DataFrame({"size": grouped.size(), "total_ns": grouped.sum(), "longest_ns": grouped.max()})
 
     def per_step(self, steps: int) -> pd.DataFrame:
-        """Return the kernels in runs, with their time_ns and count of a step."""
+        """Return the kernels that are in runs, with their time_ns and count per step."""
         inside = self.kernels[self.number >= 0]
         return inside.assign(time_ns=inside["duration_ns"] / steps, count=inside["count"] / steps)
 
 
 def ordered(subject: Subject) -> pd.DataFrame:
-    """Return the device's kernels of the measured steps, but for the optimizer's and what clips gradients, by stream and start.
+    """Return the device's kernels of the measured steps by stream and start, without the optimizer's and those that clip
+    gradients.
 
-    On the host they last as long as in the step that the rows add up to: recording makes them longer.
+    On the host, durations are scaled to the rows' time, as recording makes them longer.
     """
     kernels = subject.trace.kernels
     kernels = kernels[kernels["start_ns"].notna().to_numpy(bool)]
@@ -64,7 +65,7 @@ def ordered(subject: Subject) -> pd.DataFrame:
 
 
 def _without_recording(subject: Subject, kernels: pd.DataFrame) -> pd.DataFrame:
-    """Return kernels with durations in the proportion in which the subject's rows of such kernels are to theirs."""
+    """Scale the kernels' durations by the ratio of time to duration in the subject's rows of such kernels."""
     rows = subject.kernels()
     sums = rows.groupby(_KEYS, dropna=False)[["time_ns", "duration_ns"]].sum()
     kept = (sums["time_ns"] / sums["duration_ns"].clip(lower=1)).rename("kept").reset_index()
@@ -74,18 +75,18 @@ def _without_recording(subject: Subject, kernels: pd.DataFrame) -> pd.DataFrame:
 
 
 def chains(kernels: pd.DataFrame) -> Runs:
-    """Return the runs of two or more consecutive small kernels that a compiler would fuse."""
+    """Return runs of at least two consecutive small kernels, which a compiler would fuse."""
     kind = kernels["kind"].astype("string")
     small = kind.isin(SMALL).fillna(False).to_numpy(bool)
     compiled = kernels["name"].astype("string").str.contains(_COMPILED).fillna(False).to_numpy(bool)
-    compiled |= kernels["library"].astype("string").eq("xla").fillna(False).to_numpy(bool)  # which it has tried to fuse
+    compiled |= kernels["library"].astype("string").eq("xla").fillna(False).to_numpy(bool)  # XLA has tried to fuse these
     number = _runs(kernels, small & ~compiled)
     sizes = np.bincount(number[number >= 0], minlength=1)
     return Runs(kernels, np.where((number >= 0) & (sizes[np.maximum(number, 0)] > 1), number, -1))
 
 
 def between_products(kernels: pd.DataFrame) -> Runs:
-    """Return the runs between two products that hold exactly one softmax, or its parts: attention computed piece by piece."""
+    """Return runs between two products that hold exactly one softmax, or its parts: attention computed piece by piece."""
     kind = kernels["kind"].astype("string")
     main = kind.isin(MAIN).fillna(False).to_numpy(bool)
     number = _runs(kernels, ~main)
@@ -103,10 +104,10 @@ def between_products(kernels: pd.DataFrame) -> Runs:
 
 
 def _by_hand(kernels: pd.DataFrame, number: Int, possible: Bool) -> Bool:
-    """Return which of the possible runs hold a softmax in its parts, or the gradient of one.
+    """Return which of the possible runs hold the parts of a softmax, or the gradient of one.
 
-    Its parts are one exponential, then a sum, then a division; with a logarithm it is a loss. Its gradient sums as well and has
-    no exponential: that it is one only the layer tells.
+    The parts are one exponential, then a sum, then a division; with a logarithm it is a loss. The gradient also has a sum, but
+    no exponential: only its layer shows that it is one.
     """
     reduces = (kernels["kind"] == "reduction").fillna(False).to_numpy(bool)
     exp, divide, log = (_named(kernels, pattern) for pattern in (_EXP, _DIVIDE, _LOG))
@@ -122,7 +123,7 @@ def _by_hand(kernels: pd.DataFrame, number: Int, possible: Bool) -> Bool:
 
 
 def _last(number: Int, chosen: Bool, count: int) -> Int:
-    """Return the row of the last chosen kernel of each run; -1 where it holds none."""
+    """Return the row of the last chosen kernel in each run; -1 if none."""
     rows = np.flatnonzero(chosen & (number >= 0))
     last = np.full(count, -1, dtype=np.int64)
     np.maximum.at(last, number[rows], rows)
@@ -130,12 +131,12 @@ def _last(number: Int, chosen: Bool, count: int) -> Int:
 
 
 def _held(number: Int, chosen: Bool, count: int) -> Int:
-    """Return how many of the chosen kernels each run holds."""
+    """Return how many chosen kernels each run holds."""
     return np.bincount(number[chosen & (number >= 0)], minlength=count).astype(np.int64)
 
 
 def _named(kernels: pd.DataFrame, pattern: str) -> Bool:
-    """Return the kernels whose own name, or that of their operator, matches a pattern."""
+    """Return which kernels have a matching name, or a matching operator."""
     result = np.zeros(len(kernels), dtype=bool)
     for column in ("name", "operator"):
         texts = kernels[column].astype("category")
@@ -145,14 +146,14 @@ def _named(kernels: pd.DataFrame, pattern: str) -> Bool:
 
 
 def _is_batched(kernels: pd.DataFrame) -> Bool:
-    """Return whether each kernel may be a batched product: its operator is one, or is not known."""
+    """Return which kernels may be batched products: their operator is one, or is unknown."""
     operator = kernels["operator"].astype("string")
     plain = operator.str.contains(r"addmm|linear|::mm$|dense", case=False).fillna(False)
     return ~plain.to_numpy(bool)
 
 
 def _runs(kernels: pd.DataFrame, chosen: Bool) -> Int:
-    """Return the number of the run of consecutive chosen kernels of one stream that each is in; -1 for others."""
+    """Number the runs of consecutive chosen kernels of one stream; -1 for kernels in none."""
     stream = kernels.groupby(["device", "thread"], dropna=False, observed=True).ngroup().to_numpy()
     begins = np.append(True, (stream[1:] != stream[:-1]) | ~chosen[:-1]) if len(kernels) else np.zeros(0, dtype=bool)
     number = np.cumsum(chosen & begins) - 1

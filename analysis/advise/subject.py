@@ -1,4 +1,4 @@
-"""What rules of advice look at: one recording's step in rows that add up to it, and what is known of how it ran."""
+"""What the rules of advice look at: one recording's step in rows that add up to it, and what is known about how it ran."""
 
 from __future__ import annotations
 
@@ -42,29 +42,35 @@ from kernelscope.analysis.recordings.kinds import Kind
 from kernelscope.analysis.recordings.run import PassData, Run
 from kernelscope.analysis.trace import Trace, intervals
 
-_FEW, _UNEVEN = 4, 1.5  # steps of which no range is told; a tenth of the steps takes so many times as long as a tenth at most
+_FEW, _UNEVEN = 4, 1.5  # a range of steps needs at least so many steps, and a 90th percentile of so many times the 10th
 STEPS, WHOLE = "a step", "in all"
-_LONG_STEP = 5.0  # times three quarters of the steps: one is unlike the others
-_MUCH = 0.2  # of all steps' time: such steps are told
+_LONG_STEP = 5.0  # times the third quartile of the steps: a longer step is unlike the others
+MEDIAN = 3  # windows, of which the step is the median; of fewer, a long step is a part of it
+_MUCH = 0.2  # of all steps' time: long steps that take this share are reported
 # Frameworks that return from a step on the host's processors before it is computed
 _ASYNCHRONOUS = ("jax", "mxnet")
 _RECURRENT = ("aten::gru", "aten::lstm", "aten::rnn_tanh", "aten::rnn_relu")
-_PLACES = {"npu": "on an NPU", "rocm": "on an AMD GPU"}  # how the names of devices begin, for which remedies have words
+# Prefixes of devices that have remedies of their own; those of no other accelerator
+_PLACES = {"npu": "on an NPU", "rocm": "on an AMD GPU"}
+_USUAL = ("cuda", "cpu", ALL)
+_ELSEWHERE = "on another accelerator"
+VLLM = "vllm"  # serves models; its programs have PyTorch's operators, too
+_OF_VLLM = r"(?i)\bvllm\b|^vllm"
 
 
 @dataclass
 class Subject:
-    """One recording as rules look at it.
+    """One recording as the rules see it.
 
     rows: the step by what was done (device_account.KEYS; count, duration_ns, time_ns per step); time_ns adds up to step_ns.
-    device: of what the rows are: "cpu" or an accelerator. hardware: its name; None where not told. per: what times are of.
-    facts: settings, options and machine of a run; empty for a capture. used_ns: processor time of a step, of all threads; None
-    where not recorded. steps: what the steps were taken from, in words; None where nothing marks them. recorded_ns: how long
-    all of a recording lasts whose device mostly idles, so that its kernels alone are the step; None for others. foreign_cores:
-    how many cores other processes kept busy meanwhile; None where not known. count: the trace's measured steps. certain: whether
-    what repeats is surely a step. lengths: of the measured steps, ns; empty where there are none. by_step: [rows, steps], ns of
-    each row in each step; None where not known. program: whether the step is a whole program, which has none. derived: what
-    several rules look at and made of this, by name.
+    device: the device of the rows, "cpu" or an accelerator. hardware: its name; None if unknown. per: what times refer to.
+    facts: settings, options and machine of a run; empty for a capture. used_ns: processor time of a step over all threads; None
+    if not recorded. steps: how the steps were found, in words; None if nothing marks them. recorded_ns: the time of the whole
+    recording, if its device is mostly idle and its kernels alone count as the step; else None. foreign_cores: how many cores
+    other processes kept busy; None if unknown. count: the trace's measured steps. certain: whether what repeats is surely a
+    step. lengths: of the measured steps, ns; empty if there are none. by_step: [rows, steps], ns of each row in each step; None
+    if unknown. program: whether the step is a whole program, which has no steps. derived: results that several rules share, by
+    name.
     """
 
     path: str
@@ -90,32 +96,33 @@ class Subject:
 
     @property
     def in_each(self) -> str:
-        """Of what counts are: of each step, or of all that was recorded."""
+        """What counts refer to: each step, or the whole recording."""
         return "in each step" if self.per == STEPS else WHOLE
 
     @property
     def range_ns(self) -> list[int] | None:
-        """The shortest and the longest step, where steps differ so much that their mean alone does not tell; else None."""
+        """The shortest and the longest step, if steps differ too much for their mean to describe them; else None."""
         if len(self.lengths) < _FEW:
             return None
         short, long = np.quantile(self.lengths, [0.1, 0.9])
-        return [int(self.lengths.min()), int(self.lengths.max())] if long > _UNEVEN * short else None
+        outliers = self.lengths.mean() > _UNEVEN * np.median(self.lengths)
+        return [int(self.lengths.min()), int(self.lengths.max())] if outliers or long > _UNEVEN * short else None
 
     @cached_property
     def growth(self) -> Growth | None:
-        """How the steps get longer from one to the next: of a run the clean ones, of a capture those that are surely steps."""
+        """How steps get longer one after another: clean steps of a run; of a capture, only what are surely steps."""
         if self.facts:
             return self.facts.get("growth")
         return growth([self.lengths]) if self.certain else None
 
     @property
     def untraced(self) -> str | None:
-        """Why no operators and kernels of a run were recorded, but its layers alone, in words; None for others."""
+        """Why only a run's layers were recorded, and no operators or kernels, in words; else None."""
         return self.facts.get("untraced")
 
     @property
     def unrecorded(self) -> str | None:
-        """Why a recording holds nothing that computes, in words; None for others."""
+        """Why a recording holds nothing that computes, in words; else None."""
         if self.rows["part"].isin([COMPUTE, GRAPH, COPY]).any() or self.facts:
             return None
         reasons = self.trace.info.get("unavailable") or {}
@@ -124,14 +131,15 @@ class Subject:
 
     @cached_property
     def by_line(self) -> Breakdown | str:
-        """The step by the host's lines on the timeline, which several rules look at; why there is none, or "" without lines."""
+        """The step by the host's lines on the timeline; why there is none, or "" without lines. Several rules use it."""
         return breakdowns(self.trace, ("line",))["line"] if len(self.trace.host_lines) else ""
 
     @cached_property
     def lines_of_rows(self) -> pd.DataFrame:
-        """The host's lines during each row of a run that its processors compute (host_account.lines); empty for others.
+        """The host's lines during each row of a run on processors (host_account.lines); else empty.
 
-        time_ns per step, without what recording cost: it adds up to at most that of the row, as some of it may lie in no line.
+        time_ns is per step and leaves out the cost of recording. Its sum is at most the row's time, as part of a row may be in
+        no line.
         """
         if not self.facts or not self.on_host or self.program:
             return pd.DataFrame()
@@ -139,7 +147,7 @@ class Subject:
 
     @cached_property
     def recurrent(self) -> frozenset[str]:
-        """Layers that are one operator of PyTorch's on the host, for all steps of a recurrence: torch.compile skips nn.GRU."""
+        """Layers that are one PyTorch operator for all steps of a recurrence, on the host: torch.compile skips nn.GRU."""
         operators = self.trace.operators
         if not self.on_host:
             return frozenset()
@@ -149,16 +157,16 @@ class Subject:
     def waiting_calls(self) -> pd.DataFrame:
         """The calls within the measured steps that wait for the device; see attribution.calls.waits."""
         calls = self.inside_steps(self.trace.calls)
-        return calls[api.waits(calls)] if len(calls) else calls
+        return calls[api.waits(calls, self.trace.copies)] if len(calls) else calls
 
     @property
     def framework(self) -> str:
-        """The framework; empty where it is not known."""
+        """The framework; empty if unknown."""
         return str(self.facts.get("framework") or self.trace.info.get("framework") or "")
 
     @property
     def kinds(self) -> list[str]:
-        """What a remedy may be written for, the most special first: "" is for any program."""
+        """The keys of remedies that fit, most specific first; "" fits any program."""
         name = self.framework
         family, _, backend = name.partition("-")
         names = [one for one in dict.fromkeys((name, family, backend)) if one]
@@ -167,16 +175,26 @@ class Subject:
         compiled = [f"{one}, compiled" for one in names] if is_compiled(self.trace) or self._is_compiled() else []
         eager = [f"{one}, eager" for one in names] if self.setting("execution") == "eager" else []
         on_host = [f"{one}, on the host" for one in names] if self.on_host else []
-        place = next((words for prefix, words in _PLACES.items() if self.device.startswith(prefix)), "")
+        elsewhere = "" if self.device.startswith(_USUAL) else _ELSEWHERE
+        place = next((words for prefix, words in _PLACES.items() if self.device.startswith(prefix)), elsewhere)
+        compiled = [*(f"{one}, {place}" for one in compiled if place), *compiled]
         on_device = [f"{one}, {place}" for one in names if place]
-        return [*compiled, *eager, *on_host, *on_device, *names, *filter(None, [place]), ""]
+        return [*([VLLM] if self._is_vllm else []), *compiled, *eager, *on_host, *on_device, *names, *filter(None, [place]), ""]
+
+    @cached_property
+    def _is_vllm(self) -> bool:
+        """Whether vLLM runs the model, as names of its operators, ranges, functions or kernels show."""
+        trace = self.trace
+        tables = [table["name"] for table in (trace.operators, trace.ranges, trace.kernels)]
+        names = [pd.Series(column.unique()).astype("string") for column in [*tables, trace.host_lines["file"]]]
+        return bool(pd.concat(names).str.contains(_OF_VLLM, na=False).any())
 
     def _is_compiled(self) -> bool:
-        """Whether the framework said that it compiles the program; MXNet, that it runs its blocks as graphs."""
+        """Whether the framework reported that it compiles the program; for MXNet, that it runs its blocks as graphs."""
         return str(self.setting("execution") or "").startswith(("compiled", "hybridized"))
 
     def _is_version_1(self) -> bool:
-        """Whether TensorFlow is of version 1, whose programs run a graph by session.run."""
+        """Whether this is TensorFlow 1, whose programs run a graph by session.run."""
         version = (self.trace.info.get("versions") or {}).get("tensorflow") or ""
         return (self.trace.info.get("source") or {}).get("format") == "tensorflow-timeline" or str(version).startswith("1.")
 
@@ -187,21 +205,21 @@ class Subject:
 
     @property
     def cores(self) -> int | None:
-        """How many cores the program may use; None where not recorded."""
+        """How many cores the program may use; None if not recorded."""
         found = (self.facts.get("machine") or {}).get("allowed_threads")
         return int(found) if found else None
 
     def setting(self, name: str) -> Any:
-        """Return a setting that the framework reported; None where it did not."""
+        """Return a setting that the framework reported; None if it did not."""
         return (self.facts.get("settings") or {}).get(name)
 
     def kernels(self, kinds_: Collection[str] | None = None) -> pd.DataFrame:
-        """Return the rows of computing kernels, of these kinds only where any are given."""
+        """Return the rows of kernels that compute, or only those of these kinds."""
         rows = self.rows[(self.rows["part"] == COMPUTE).to_numpy(bool)]
         return rows if kinds_ is None else rows[rows["kind"].isin(list(kinds_)).to_numpy(bool)]
 
     def idle(self, causes: Collection[str]) -> pd.DataFrame:
-        """Return the rows in which nothing computes, by these causes."""
+        """Return the rows without computing that have one of these causes."""
         return self.rows[((self.rows["part"] == IDLE) & self.rows["cause"].isin(list(causes))).to_numpy(bool)]
 
     def part(self, name: str) -> pd.DataFrame:
@@ -209,7 +227,7 @@ class Subject:
         return self.rows[(self.rows["part"] == name).to_numpy(bool)]
 
     def inside_steps(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows of a table of events that begin within the measured steps; all of them where nothing marks steps."""
+        """Return the events of a table that begin within the measured steps; all of them if nothing marks steps."""
         steps = self.trace.steps[~self.trace.steps["warmup"]]
         if steps.empty or table.empty:
             return table
@@ -219,7 +237,7 @@ class Subject:
 
 
 def read(path: Path, request: Request | None = None) -> Subject:
-    """Return what is recorded at a path; raise EvidenceError for what cannot be read or holds nothing to advise on."""
+    """Return the subject of the recording at a path; raise EvidenceError if it cannot be read or holds nothing to advise on."""
     name = archives.named(str(path))
     path = archives.folder(path)
     kind = kinds.kind_of(path)
@@ -229,7 +247,7 @@ def read(path: Path, request: Request | None = None) -> Subject:
 
 
 def of_trace(trace: Trace, path: str, request: Request | None = None) -> Subject:
-    """Return a capture as rules look at it."""
+    """Return a capture as a subject."""
     request = request or Request()
     trace = finding_steps.windowed(trace, request)
     if len(trace.lines) and not trace.has_timeline() and trace.kernels.empty:
@@ -251,7 +269,7 @@ def of_trace(trace: Trace, path: str, request: Request | None = None) -> Subject
         lengths=done.lengths if done.basis == "steps" else done.lengths[:0],
         by_step=done.by_window if done.basis == "steps" else None,
     )  # fmt: skip
-    if len(result.inside_steps(trace.calls)):  # a host that does not wait is ahead by no more than it waits
+    if len(result.inside_steps(trace.calls)):  # waiting can explain no more idle time than the host waits
         waits = result.waiting_calls
         lasted = float((waits["end_ns"] - waits["start_ns"]).sum())
         result.waited_ns = min(result.waited_ns, round(lasted / max(result.count, 1)))
@@ -259,15 +277,17 @@ def of_trace(trace: Trace, path: str, request: Request | None = None) -> Subject
 
 
 def _extent(trace: Trace) -> int:
-    """Return the time from the first to the last event of a recording, ns."""
+    """Return the time from the first to the last event of a recording in ns."""
     first, last = trace.extent() or (0, 0)
     return last - first
 
 
 def _long_steps(passes: Sequence[PassData]) -> dict[str, int] | None:
-    """Return how many clean steps of how many are much longer than the others, and how long they are of all, ns; None for none.
+    """Return how many of how many clean steps are much longer than the others, and their time and that of all, in ns; None if
+    none are.
 
-    The median, which is the step, has nothing of them: a program that does something else now and then is mostly in that.
+    The step is the median, which does not show them: a program that now and then does something else may spend most of its time
+    there.
     """
     durations = np.concatenate([np.zeros(0, dtype=np.int64), *(_lengths(one.measured) for one in passes)])
     long = durations[_is_long(durations)]
@@ -277,13 +297,15 @@ def _long_steps(passes: Sequence[PassData]) -> dict[str, int] | None:
 
 
 def _is_long(durations: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Return which steps are much longer than the others; none where they take no good part of all."""
+    """Return which steps are much longer than the others; none unless they take a large share of the total."""
     long = durations > _LONG_STEP * np.quantile(durations, 0.75) if len(durations) else np.zeros(0, dtype=bool)
     return np.asarray(long & (durations[long].sum() >= _MUCH * durations.sum()))
 
 
 def _typical(trace: Trace) -> Trace:
-    """Return a run's trace without steps that are much longer than the others: the clean step, a median, has nothing of them."""
+    """Return a run's trace without steps that are much longer than the others: the clean step is a median, which does not show
+    them.
+    """
     measured = ~trace.steps["warmup"].to_numpy(bool)
     long = _is_long(_lengths(trace.steps[measured]))
     if not long.any():
@@ -294,7 +316,7 @@ def _typical(trace: Trace) -> Trace:
 
 
 def of_run(run: Run, path: str) -> Subject:
-    """Return a run as rules look at it."""
+    """Return a run as a subject."""
     trace, untraced = _recorded(run)
     passes = run.passes("clean")
     queued = _is_queued(run, trace, passes)
@@ -307,7 +329,8 @@ def of_run(run: Run, path: str) -> Subject:
     facts["padding"] = passes[-1].report.get("padding") if passes else None
     facts["batches_by_workers"] = any(one.report.get("batches_by_workers") for one in run.passes("kernels"))
     facts["clean_steps"] = len(passes[0].measured) if passes else 0
-    facts["long_steps"] = None if queued else _long_steps(passes)
+    facts["clean_windows"] = windows = sum(int(one.measured["window"].nunique()) for one in passes)
+    facts["long_steps"] = None if queued or windows < MEDIAN else _long_steps(passes)
     facts["growth"] = None if queued else run.growth
     if critical_device(trace) is not None:
         return _named(_without_recording(of_trace(trace, path), run, facts), run)
@@ -328,7 +351,7 @@ def of_run(run: Run, path: str) -> Subject:
 
 
 def _of_lines(trace: Trace, run: Run, path: str) -> Subject:
-    """Return a whole program of which only lines were recorded: they have their shares of what it takes unrecorded."""
+    """Return a whole program of which only lines were recorded: they divide the time of the unrecorded program."""
     subject = of_trace(trace, path)
     clean_ns = run.clean_step_ns
     if clean_ns:
@@ -338,16 +361,16 @@ def _of_lines(trace: Trace, run: Run, path: str) -> Subject:
 
 
 def _named(subject: Subject, run: Run) -> Subject:
-    """Return it with what its step is: of a program without any it is the program."""
+    """Mark a program without steps as its own step."""
     if run.whole:
         subject.program, subject.per, subject.steps = True, WHOLE, None
     return subject
 
 
 def _without_recording(subject: Subject, run: Run, facts: dict[str, Any]) -> Subject:
-    """Return a run's step on a device as long as the clean one: what recording cost is taken out of the host's time.
+    """Scale a run's step on a device to the clean one: the cost of recording is taken out of the host's time.
 
-    See explain.instrumentation; the device times its own work, which recording makes no longer.
+    See explain.instrumentation. The device times its own work, which recording does not lengthen.
     """
     clean_ns = run.clean_step_ns
     subject.facts = {**facts, "traced_step_ns": subject.step_ns}
@@ -366,9 +389,10 @@ def _without_recording(subject: Subject, run: Run, facts: dict[str, Any]) -> Sub
 
 
 def _is_queued(run: Run, trace: Trace, passes: Sequence[PassData]) -> bool:
-    """Return whether clean steps end before their work is done, so that one of a window waits for all, and none has its own time.
+    """Return whether clean steps end before their work is done.
 
-    So it is where a framework returns before it has computed, and on a device whose own ends of steps were not recorded.
+    Then the last one of a window waits for all of them, and no step has a time of its own. This holds if a framework returns
+    before it has computed, and on a device whose own ends of steps were not recorded.
     """
     if critical_device(trace) is not None:
         return not any(one.report.get(device_ends.KEY) for one in passes)
@@ -376,12 +400,12 @@ def _is_queued(run: Run, trace: Trace, passes: Sequence[PassData]) -> bool:
 
 
 def _lengths(steps: pd.DataFrame, queued: bool = False) -> npt.NDArray[np.int64]:
-    """Return how long steps took, ns; of queued ones the means of their windows."""
+    """Return the lengths of steps in ns; for queued steps, the means of their windows."""
     return np.asarray(window_means(steps) if queued else steps["end_ns"] - steps["start_ns"]).astype(np.int64)
 
 
 def _recorded(run: Run) -> tuple[Trace, str | None]:
-    """Return the Trace of the kernels pass; where there is no other that of the layers pass, and why that is so."""
+    """Return the Trace of the kernels pass; without one, that of the layers pass and the reason."""
     try:
         return run.trace(), None
     except EvidenceError:

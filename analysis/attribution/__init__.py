@@ -1,1 +1,1 @@
-"""Which step, call, range and layer recorded work belongs to."""
+"""Find the step, call, range and layer that recorded work belongs to."""

@@ -1,4 +1,4 @@
-"""Calls of the device's API in captures of totals: how many there were of each, and how long they took together."""
+"""Calls of the device's API in captures that hold only totals: how often each was called, and for how long in total."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _VARIANT = r"_v\d+$|_ptsz$|_ptds$"
 
 
 def sums(trace: Trace) -> pd.DataFrame:
-    """Return count and ns of the calls by name, without what tells their variants; empty where the capture tells none.
+    """Return count and ns of the calls by name, with variant suffixes removed; empty if the capture has no totals of calls.
 
-    later_ns: ns without the longest one, which of many holds the first use of the device.
+    later_ns: ns without the longest call. Where there are many, the longest one includes the first use of the device.
     """
     totals = trace.totals
     calls = totals[(totals["table"] == "calls").to_numpy(bool)]
@@ -34,7 +34,7 @@ def sums(trace: Trace) -> pd.DataFrame:
 def of_the_host(calls: pd.DataFrame) -> pd.DataFrame:
     """Return the calls whose time is the host's own.
 
-    Calls that wait for the device take as long as that needs; those that ask what device there is come at its first use.
+    Calls that wait for the device last as long as the device needs; queries of its properties include its first use.
     """
     names = calls.index
     return calls[~(names.str.contains(_WAITS) | names.str.contains(_ASKS)).astype(bool)]

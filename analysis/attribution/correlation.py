@@ -1,8 +1,9 @@
-"""Which call launched each row of device work, and which range was innermost there: from columns of integers alone.
+"""Find the call that launched each row of device work, and the innermost range around that call. Uses only integer columns.
 
-Device work belongs to the call with its correlation id in its process. Where several calls carry the id, the total order is: the
-first to begin, then the last to end (the outermost), then the first in the capture. A call belongs to the innermost range of its
-thread that is open when it begins, whatever the device does meanwhile: launches return before kernels run.
+Device work belongs to the call with the same correlation id in the same process. If several calls carry the id, the order is:
+earliest begin first, then latest end (the outermost), then the order of the capture. A call belongs to the innermost range of
+its thread that is open when the call begins. What the device does meanwhile does not matter: launches return before kernels
+run.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ Mask = npt.NDArray[np.bool_]
 DEVICE_TABLES = ("kernels", "graphs", "copies")
 REPEATED, CROSSING = "API calls that repeat a correlation id", "ranges that outlast the one around them"
 
-_DENSE = 4  # places of a table for each number that is in it, at most
+_DENSE = 4  # at most this many table slots for each id
 
 
 class Correlation(NamedTuple):
-    """What rows belong to, by device table: the row of the call and that of the innermost range, -1 for none.
+    """For each device table, the row of the call and of the innermost range that each row of work belongs to; -1 for none.
 
-    ranges: without an entry where there are none to be inside of. counts: oddities, by what the diagnostics name them.
+    ranges: no entry if there are no ranges. counts: oddities, by their names in the diagnostics.
     """
 
     calls: dict[str, Int]
@@ -36,7 +37,7 @@ class Correlation(NamedTuple):
 
 
 class Numbered(NamedTuple):
-    """Rows that carry a correlation id of a process; known: which do, None for all."""
+    """Rows that carry a correlation id within a process. known: which rows have one; None if all do."""
 
     process: Int
     number: Int
@@ -44,7 +45,7 @@ class Numbered(NamedTuple):
 
 
 class _Launching:
-    """Calls to be found by process and correlation id; they are in the total order. repeated: how many carry another's id."""
+    """Index of calls by process and correlation id; calls are in the total order. repeated: calls whose id was already used."""
 
     def __init__(self, calls: Numbered):
         known = None if calls.known is None or bool(calls.known.all()) else np.flatnonzero(calls.known)
@@ -52,7 +53,7 @@ class _Launching:
         self._processes = distinct_of_runs(process)
         self._low, self._high = (int(number.min()), int(number.max())) if len(number) else (0, 0)
         self._span, self._numbers = self._high - self._low + 1, None
-        if len(self._processes) * self._span >= 1 << 62:  # wild ids: their ranks take less room
+        if len(self._processes) * self._span >= 1 << 62:  # widely spread ids: ranks need less room
             self._numbers = sorted_distinct(number)
             self._span = len(self._numbers)
         keys = self._keys(process, number)
@@ -61,7 +62,7 @@ class _Launching:
         self.repeated = len(keys) - len(self._distinct)
 
     def _keys(self, process: Int, number: Int) -> Int:
-        """Return an integer for each id of a process, -1 where no call can carry it."""
+        """Return one integer for each process and id, -1 where no call can carry it."""
         if self._numbers is None:
             place, inside = number - self._low, (number >= self._low) & (number <= self._high)
         else:
@@ -87,13 +88,13 @@ class _Launching:
         return result
 
     def _call(self, wanted: Int) -> Int:
-        """Return the row of the call for each key, -1 where there is none."""
+        """Return the row of the call for each key, -1 if there is none."""
         keys, rows = self._distinct, self._first
         low, span = int(keys[0]), int(keys[-1]) - int(keys[0]) + 1
         if span > _DENSE * len(keys):
             at, present = _places(keys, wanted)
             return np.where(present, rows[at], -1)
-        table = np.full(span + 1, -1, dtype=np.int64)  # numbers count up in practice; the last place is that of all others
+        table = np.full(span + 1, -1, dtype=np.int64)  # ids are dense in practice; the last slot is for keys outside
         table[keys - low] = rows
         place = wanted - low
         place[(wanted < low) | (wanted > keys[-1])] = span
@@ -101,13 +102,13 @@ class _Launching:
 
 
 def _places(ordered: Int, wanted: Int) -> tuple[Int, Mask]:
-    """Return where values stand among distinct ones in order, and which do."""
+    """Return the positions of values among sorted distinct values, and which values occur there."""
     at = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
     return at, np.asarray(ordered[at] == wanted)
 
 
 def _first_rows(keys: Int) -> tuple[Int, Int]:
-    """Return the distinct keys in order, and the first row of each."""
+    """Return the distinct keys, sorted, and the first row of each."""
     if len(keys) and bool((keys[1:] > keys[:-1]).all()):
         return keys, np.arange(len(keys), dtype=np.int64)
     order = np.argsort(keys, kind="stable")
@@ -117,7 +118,7 @@ def _first_rows(keys: Int) -> tuple[Int, Int]:
 
 
 class Enclosing:
-    """Ranges that nest as stacks do, to be found by thread and time. crossings: how many outlast the one around them."""
+    """Index of properly nested ranges by thread and time. crossings: how many ranges outlast the one around them."""
 
     def __init__(self, nested: Mask, thread: Int, start: Int, end: Int):
         self._rows = None if bool(nested.all()) else np.flatnonzero(nested)
@@ -125,7 +126,7 @@ class Enclosing:
         self.crossings = self._stacks.crossings
 
     def rows(self, calls: Int, thread: Int, start: Int) -> Int:
-        """Return the row of the innermost range around each of these calls, -1 for none, or for no call (-1).
+        """Return the row of the innermost range around each of these calls; -1 for no range and for no call (-1).
 
         thread, start: of all calls.
         """
@@ -136,12 +137,12 @@ class Enclosing:
 
 
 def enclosing(nested: Mask, thread: Int, start: Int, end: Int) -> Enclosing | None:
-    """Return the ranges that nest; None where there are none."""
+    """Return an index of the ranges that nest; None if there are none."""
     return Enclosing(nested, thread, start, end) if nested.any() else None
 
 
 def launched(work: Mapping[str, Numbered], calls: Numbered) -> tuple[dict[str, Int], dict[str, int]]:
-    """Return Correlation.calls of device work, and diagnostics of the calls."""
+    """Return Correlation.calls for device work, and diagnostics of the calls."""
     launching = _Launching(calls)
     result = {name: launching.rows(rows) for name, rows in work.items()}
     correlated = any(len(rows.number) and (rows.known is None or rows.known.any()) for rows in work.values())
@@ -151,7 +152,7 @@ def launched(work: Mapping[str, Numbered], calls: Numbered) -> tuple[dict[str, I
 def enclosed(
     ranges: Enclosing | None, launched: Mapping[str, Int], thread: Int, start: Int
 ) -> tuple[dict[str, Int], dict[str, int]]:
-    """Return Correlation.ranges for what calls launched, and diagnostics of the ranges; thread, start: of all calls."""
+    """Return Correlation.ranges for launched work, and diagnostics of the ranges. thread, start: of all calls."""
     if ranges is None:
         return {}, {}
     result = {name: ranges.rows(calls, thread, start) for name, calls in launched.items() if len(thread)}

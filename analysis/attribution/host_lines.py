@@ -1,15 +1,15 @@
-"""Host lines on a timeline: which line the host was in at each instant of a kernels pass, and what it launched from there.
+"""Host lines on a timeline: the line that the host was in at each instant of a kernels pass, and the work launched from it.
 
-For each line, per step:
+Per line and step:
 
-- host: how long the host was in it itself, without the lines of other watched functions that it called. Adds up to the step.
-- device: the time in which kernels, graphs or copies ran that were launched from it, shared equally where several ran at once.
-- idle: the time in which no such work ran while the host was in it. Device and idle add up to the step.
+- host: how long the host was in the line itself, without other watched functions that it called. Adds up to the step.
+- device: how long kernels, graphs or copies launched from the line ran; shared equally where several ran at once.
+- idle: how long no such work ran while the host was in the line. Device and idle add up to the step.
 
-A GPU's work belongs to the line that the loop's thread was in when the call that launched it began, also where another thread
-made the call (autograd's, for a line that waits in backward). Captures of torch.profiler tell functions and no lines of them: see
-formats.kineto.functions. Work on a CPU runs in the line that computes it, except with
-frameworks that compute behind the host's back: there nothing says which line asked for it.
+GPU work belongs to the line that the loop's thread was in when the launch began, even if another thread made the call
+(autograd's, for a line that waits in backward). Captures of torch.profiler record functions but not lines: see
+formats.kineto.functions. CPU work belongs to the line during which it runs. With frameworks that compute asynchronously on the
+CPU, the line that asked for the work is unknown.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ ENTERED, LEFT, GOES_ON = 0, -1, -1  # as tracer.inside.profiling.line_events wri
 KEYS = ["file", "function", "line", "text"]
 OUTSIDE = "(outside the watched functions)"
 UNKNOWN = "(launched by no known line)"
-_BEHIND = ("mxnet", "jax", "keras-jax")  # whose CPU work runs while the host is elsewhere
+_BEHIND = ("mxnet", "jax", "keras-jax")  # frameworks whose CPU work runs while the host is elsewhere
 
 Int = npt.NDArray[np.int64]
 
 
 def timeline(folder: Path) -> pd.DataFrame:
-    """Return the table `host_lines` of analysis.trace from a pass's folder, empty where it has none: pieces that do not overlap.
+    """Return the table `host_lines` of analysis.trace from a pass's folder, as disjoint pieces; empty if it has none.
 
     Raises EvidenceError when the file is not what the kernels pass writes.
     """
@@ -56,7 +56,7 @@ def timeline(folder: Path) -> pd.DataFrame:
 
 
 def _places(function: dict[str, Any]) -> dict[int, tuple[Any, ...]]:
-    """Return of each line of a function its statement: file, function, line, last_line, text; of line 0 that of its def."""
+    """Return the statement that owns each line of a function: file, function, line, last_line, text. Line 0 has its def's."""
     source, first = list(map(str, function["source"])), int(function["first_line"])
     name = (str(function["file"]), str(function["function"]))
     result = {line: (*name, *place) for line, place in extents(source, first).items()}
@@ -91,21 +91,21 @@ def _pieces(session: dict[str, Any], places: list[dict[int, tuple[Any, ...]]]) -
 
 
 def has_text(lines: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Return of which pieces the statement is known."""
+    """Return for which pieces the statement is known."""
     return ((lines["text"] != "") & lines["text"].notna()).to_numpy(bool)
 
 
 def shown(lines: pd.DataFrame) -> pd.Series:
-    """Return what pieces are called: their statements, or the functions where nothing tells a statement."""
+    """Return the labels of pieces: their statements, or their functions where the statement is unknown."""
     text, function = lines["text"].astype("string"), lines["function"].astype("string")
     return text.where(has_text(lines), function)
 
 
 def by_line(trace: Trace, windows: tuple[Int, Int], step_ns: int) -> pd.DataFrame:
-    """Return one row a line: KEYS, host_ns, device_ns and idle_ns per step; two more rows for what has no line.
+    """Return one row for each line: KEYS, host_ns, device_ns and idle_ns per step; two more rows hold time without a line.
 
-    windows: starts and ends of the measured steps, in order. step_ns: the mean one. host_ns adds up to it, and device_ns and
-    idle_ns together do. Lines stand in the source's order, functions with most time first.
+    windows: starts and ends of the measured steps, in order. step_ns: the mean step; host_ns adds up to it, and so do device_ns
+    and idle_ns together. Rows are sorted by time, longest first.
     """
     lines, code, (begun, over) = numbered(trace)
     outside, unknown = len(lines), len(lines) + 1
@@ -134,12 +134,12 @@ def numbered(trace: Trace) -> tuple[pd.DataFrame, Int, tuple[Int, Int]]:
 
 
 def computes_behind(trace: Trace) -> bool:
-    """Return whether a framework computes on processors while the host is elsewhere, so that no line tells who asked."""
+    """Return whether the framework computes on the CPU while the host is elsewhere, so that the asking line is unknown."""
     return str(trace.info.get("framework")) in _BEHIND
 
 
 def _in_windows(code: Int, start: Int, end: Int, windows: tuple[Int, Int], count: int, outside: int) -> npt.NDArray[np.float64]:
-    """Return how long the host was in each line within windows; what is left of them was outside of all lines."""
+    """Return how long the host was in each line within windows; the rest of the windows was outside of all lines."""
     index, _, first, last = intervals.split_at(start, end, *windows)
     spent = np.bincount(code[index], weights=(last - first).astype(float), minlength=count).astype(np.float64)
     spent[outside] += float((windows[1] - windows[0]).sum()) - spent.sum()
@@ -147,7 +147,7 @@ def _in_windows(code: Int, start: Int, end: Int, windows: tuple[Int, Int], count
 
 
 def _device_work(trace: Trace) -> tuple[Int, Int, Int]:
-    """Return start, end and launch of all device work that has times; the launch is -1 where nothing tells it."""
+    """Return start, end and launch of all device work with times; launch is -1 if unknown."""
     behind = computes_behind(trace)
     parts = []
     for table in (trace.kernels, trace.graphs, trace.copies):
@@ -162,7 +162,7 @@ def _device_work(trace: Trace) -> tuple[Int, Int, Int]:
 
 
 def _in_order(table: pd.DataFrame, outside: int) -> pd.DataFrame:
-    """Return lines that took time, those with most of it first; last what has no line."""
+    """Return the lines that took time, longest first; rows without a line come last."""
     time = table["device_ns"] + table["idle_ns"]
     table = table[(time > 0) | (table["host_ns"] > 0)]
     order = pd.DataFrame(

@@ -1,6 +1,6 @@
-"""What the host did when it launched device work: its API call, and the ranges and operators open on that thread just then.
+"""Find what the host did when it launched device work: its API call, and the ranges and operators then open on that thread.
 
-Which call and which range these are is found by analysis.attribution.correlation.
+analysis.attribution.correlation finds the call and the range.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _PHASE_NAMES = {
 
 
 def without_details(name: str) -> str:
-    """Return a range's name without what PyTorch's emit_nvtx appends of each call: `, seq = N` and the like."""
+    """Return a range's name without the details of each call that PyTorch's emit_nvtx appends: `, seq = N` and the like."""
     return _DETAILS.sub("", name)
 
 
 def relate(trace: Trace) -> None:
-    """Tie device work to calls, ranges and operators, in place; count what does not fit in the trace's diagnostics."""
+    """Relate device work to calls, ranges and operators, in place; count mismatches in the trace's diagnostics."""
     calls, correlated = _correlated(trace)
     trace.diagnostics |= correlated.counts
     matched = np.zeros(len(calls), dtype=bool)
@@ -71,8 +71,8 @@ def relate(trace: Trace) -> None:
 
 
 def _correlated(trace: Trace) -> tuple[pd.DataFrame, Correlation]:
-    """Return the calls in their total order, and the calls and ranges that device work belongs to."""
-    with ThreadPoolExecutor(max_workers=1) as beside:  # numpy leaves the interpreter to others while it walks through a column
+    """Return the calls in their total order, and the call and range of each row of device work."""
+    with ThreadPoolExecutor(max_workers=1) as beside:  # numpy releases the interpreter lock on long columns
         making = beside.submit(_enclosing, trace)
         calls = _sorted_calls(trace)
         work = {name: _numbered(getattr(trace, name)) for name in DEVICE_TABLES if len(getattr(trace, name))}
@@ -82,7 +82,7 @@ def _correlated(trace: Trace) -> tuple[pd.DataFrame, Correlation]:
 
 
 def _sorted_calls(trace: Trace) -> pd.DataFrame:
-    """Bring the calls into the total order and return them."""
+    """Sort the trace's calls into the total order, in place, and return them."""
     order = sorting(trace.calls["start_ns"].to_numpy(), trace.calls["end_ns"].to_numpy())
     if order is not None:
         trace.calls = trace.calls.iloc[order].reset_index(drop=True)
@@ -90,20 +90,20 @@ def _sorted_calls(trace: Trace) -> pd.DataFrame:
 
 
 def _by_category(names: pd.Series, function: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
-    """Return a function's answer for each row's name, asked once per distinct name."""
+    """Return a function's answer for each row's name; the function is called once per distinct name."""
     answers = np.array([*(function(str(name)) for name in names.cat.categories), False], dtype=np.bool_)
     return np.asarray(answers[names.cat.codes.to_numpy()])
 
 
 def _numbered(table: pd.DataFrame, needed: Sequence[str] = ("correlation", "process")) -> Numbered:
-    """Return what tells a table's rows apart among processes; rows where one of what is needed is null carry no id."""
+    """Return the correlation ids of a table's rows by process; rows where a needed column is null carry none."""
     known = np.logical_and.reduce([table[name].notna().to_numpy() for name in needed])
     process, number = (table[name].to_numpy(np.int64, na_value=0) for name in ("process", "correlation"))
     return Numbered(process, number, known)
 
 
 def _enclosing(trace: Trace) -> Enclosing | None:
-    """Return the ranges that nest; None where there are none."""
+    """Return an index of the ranges that nest; None if there are none."""
     ranges = trace.ranges
     nested = ((ranges["category"] != "mark") & ranges["nested"]).to_numpy()
     return enclosing(nested, *intervals.spans(ranges))
@@ -112,7 +112,7 @@ def _enclosing(trace: Trace) -> Enclosing | None:
 def _count_oddities(name: str, table: pd.DataFrame, position: Int, calls: pd.DataFrame, diagnostics: dict[str, int]) -> None:
     """Count device work without a call, work that begins before its call, and calls with more than one kernel."""
     if not calls["correlation"].notna().any():
-        return  # a source without correlations has lost none
+        return  # a source without correlation ids cannot lose any
     timed = table["start_ns"].notna().to_numpy()
     _count(diagnostics, f"{name} without their API call", timed & (position < 0))
     begun = table["start_ns"].to_numpy(np.int64, na_value=0)
@@ -134,7 +134,7 @@ def _count(diagnostics: dict[str, int], name: str, rows: npt.NDArray[np.bool_] |
 
 
 def _fill(table: pd.DataFrame, position: Int, calls: pd.DataFrame, inside: Int | None) -> None:
-    """Write launch_ns, launch_end_ns and launch_thread of the rows whose call was found, and range_id of those inside a range."""
+    """Write launch_ns, launch_end_ns and launch_thread of rows whose call is known, and range_id of those inside a range."""
     correlated = position >= 0
     if not correlated.any():
         return
@@ -148,7 +148,7 @@ def _fill(table: pd.DataFrame, position: Int, calls: pd.DataFrame, inside: Int |
 
 
 def _name_operators(trace: Trace) -> None:
-    """Fill the kernels' operator, layer and phase from the operator open at launch, or from a range that names an operator."""
+    """Fill the kernels' operator, layer and phase from the operator open at launch; the operator also from a range's name."""
     kernels = trace.kernels
     correlated = kernels["launch_ns"].notna().to_numpy()
     if not correlated.any():
@@ -173,7 +173,7 @@ def _name_operators(trace: Trace) -> None:
 
 
 def _name_layouts(kernels: pd.DataFrame, operators: pd.DataFrame, at: Int) -> None:
-    """Say of kernels whose operator only copies to another order of dimensions that they change the layout, in place.
+    """Set the kind `layout`, in place, for kernels whose operator only copies a tensor into another memory order.
 
     at: each kernel's operator, -1 for none.
     """
@@ -191,13 +191,13 @@ def _name_layouts(kernels: pd.DataFrame, operators: pd.DataFrame, at: Int) -> No
 
 
 def operator_of_range(names: pd.Series) -> pd.Series | None:
-    """Return the operator that each range's text names, null where it names none; None when none does."""
+    """Return the operator that each range's text names, null if it names none; None if no range names one."""
     named = translated(names, _operator_named)
     return named if len(named.cat.categories) else None
 
 
 def readable(text: str) -> str:
-    """Return a range's text for people to read: of a dictionary that pyprof writes, the function that it is of."""
+    """Return a range's text in readable form: for a dictionary that pyprof writes, the name of its function."""
     match = _PYPROF_RANGE.match(text[:4096])
     return match.group(1) if match else text
 
@@ -208,7 +208,7 @@ def _operator_named(text: str) -> str | None:
 
 
 def _name_phases(trace: Trace) -> None:
-    """Give ranges with a phase's usual name that phase, and kernels launched inside of them too, where nothing else did."""
+    """Set the phase of ranges with a phase's usual name, and of kernels launched inside them, where it is not set yet."""
     named = translated(trace.ranges["name"], lambda text: _PHASE_NAMES.get(text.strip().lower()[:32]))
     if not len(named.cat.categories):
         return
@@ -224,5 +224,5 @@ def _name_phases(trace: Trace) -> None:
 
 
 def _at(values: pd.Series, rows: Int) -> pd.Series:
-    """Return the values of a category column at rows, null for row -1."""
+    """Return the values of a category column at rows; null for row -1."""
     return pd.Series(taken(values, rows))

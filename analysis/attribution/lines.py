@@ -1,8 +1,8 @@
-"""Host lines of the lines pass at the level of statements.
+"""Host lines of the lines pass, summed to statements.
 
-A statement that spans several lines is seen line by line, and how depends on the interpreter: Python 3.6 gives the time of a
-call to its last argument's line; 3.8 and later come back to the first line for it and count that line again. So a statement's
-time is the sum over its lines, and its executions are those of the line that ran least among those that always run.
+How a profiler sees a statement of several lines depends on the interpreter. Python 3.6 charges a call to the line of its last
+argument; 3.8 and later come back to the first line and count it again. So a statement's time is the sum over its lines, and its
+executions are those of the line that ran least among the lines that always run.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 class _Statement(NamedTuple):
-    """Lines of one simple statement or of one compound statement's header, counted within the function from 1.
+    """The lines of a simple statement or of a compound statement's header, counted from 1 within the function.
 
-    maybe: lines that need not run when the statement does, such as the second operand of an "and". counted: whether it is the
-    header of a for loop, which runs again for each item. outermost: whether it stands in the function's own body, and is no loop.
+    maybe: lines that may not run when the statement does, such as the second operand of an "and". counted: whether it is the
+    header of a for loop, which runs again for each item. outermost: whether it is in the function's own body and is not a loop.
     """
 
     first: int
@@ -39,14 +39,14 @@ class _Statement(NamedTuple):
     outermost: bool = False
 
     def executions(self, hits: dict[int, int]) -> int:
-        """Return how often the statement ran, from how often each of its lines did."""
+        """Return how often the statement ran, from the hits of its lines."""
         if self.counted:
             return max(hits.values())
         return min((count for line, count in hits.items() if line not in self.maybe), default=max(hits.values()))
 
 
 def statements(folder: Path) -> pd.DataFrame:
-    """Return the table `lines` of analysis.trace from the lines.json in a pass's folder: one row a statement that ran.
+    """Return the table `lines` of analysis.trace from a pass's lines.json: one row for each statement that ran.
 
     Raises EvidenceError when the file is missing or is not what the lines pass writes.
     """
@@ -62,9 +62,9 @@ def statements(folder: Path) -> pd.DataFrame:
 
 
 def extents(source: Sequence[str], first_line: int) -> dict[int, tuple[int, int | None, str]]:
-    """Return of each line of a function the statement that owns it: its first line, last line and text.
+    """Return the statement that owns each line of a function: its first line, last line and text.
 
-    source: the function's lines; first_line: the number of the first of them in its file. Empty where it does not parse.
+    source: the function's lines. first_line: the number of the first one in its file. Empty if the source does not parse.
     """
     offset = first_line - 1
     return {
@@ -85,7 +85,7 @@ def _load(folder: Path) -> dict[str, Any]:
 
 
 def _unit_ns(record: dict[str, Any]) -> Fraction:
-    """Return the length of the profiler's unit in ns as an exact number: 1e-06 s is 1000 ns and nothing beside it."""
+    """Return the length of the profiler's unit in ns as an exact number: 1e-06 s is exactly 1000 ns."""
     return Fraction(str(record["unit_s"])) * 1_000_000_000
 
 
@@ -105,7 +105,7 @@ def _function_rows(function: dict[str, Any], unit: Fraction) -> Iterator[dict[st
 
 
 def _gather(function: dict[str, Any]) -> list[tuple[_Statement, int, int]]:
-    """Return the statements that ran with their executions and their time in the profiler's unit, in the source's order."""
+    """Return the statements that ran, in source order, with their executions and their time in the profiler's unit."""
     offset = int(function["first_line"]) - 1
     owners = _owners(function["source"])
     hits: dict[_Statement, dict[int, int]] = {}
@@ -120,9 +120,9 @@ def _gather(function: dict[str, Any]) -> list[tuple[_Statement, int, int]]:
 
 
 def _owners(source: Sequence[str]) -> dict[int, _Statement]:
-    """Return the statement that owns each line of a function's source; empty where the source is missing or does not parse.
+    """Return the statement that owns each line of a function's source; empty if the source is missing or does not parse.
 
-    Of several statements on one line the first owns it: line by line their times cannot be separated.
+    If several statements share a line, the first owns it: times by line cannot separate them.
     """
     tree = _parse(source)
     if tree is None or not tree.body:
@@ -145,7 +145,7 @@ def _parse(source: Sequence[str]) -> ast.Module | None:
 
 
 def _extent(node: ast.stmt | ast.ExceptHandler | ast.match_case, outermost: bool) -> _Statement:
-    """Return the lines of a simple statement, or of a compound statement's header, decorators included."""
+    """Return the lines of a simple statement or of a compound statement's header, including decorators."""
     inner = [child for name in _BODIES for child in getattr(node, name, []) or []]
     header = [child for child in ast.iter_child_nodes(node) if child not in inner]
     first = min((line for line in map(_start, [node, *header]) if line), default=1)
@@ -156,7 +156,7 @@ def _extent(node: ast.stmt | ast.ExceptHandler | ast.match_case, outermost: bool
 
 
 def _maybe(node: ast.AST) -> Iterator[int]:
-    """Yield the lines of the parts of an expression that need not run, or run more than once, when it is evaluated."""
+    """Yield the lines of those parts of an expression that may not run, or may run more than once, when it is evaluated."""
     for part in ast.walk(node):
         optional: list[ast.expr] = []
         if isinstance(part, ast.BoolOp):
@@ -172,13 +172,13 @@ def _maybe(node: ast.AST) -> Iterator[int]:
 
 
 def _start(node: ast.AST) -> int:
-    """Return the first line of a node, 0 for one without a place, such as an operator."""
+    """Return the first line of a node; 0 for a node without a position, such as an operator."""
     own = getattr(node, "lineno", None)
     return int(own) if own else min((line for line in map(_start, ast.iter_child_nodes(node)) if line), default=0)
 
 
 def _end(node: ast.AST) -> int:
-    """Return the last line of an expression or of what holds expressions, such as arguments or a with item."""
+    """Return the last line of an expression or of a node that contains expressions, such as arguments or a with item."""
     own = getattr(node, "end_lineno", None)
     return int(own) if own else max((_end(child) for child in ast.iter_child_nodes(node)), default=0)
 

@@ -21,19 +21,19 @@ from kernelscope.analysis.trace import KINDS, PHASES, PROFILE, Trace
 from kernelscope.analysis.trace.notebook import Shown
 
 SCHEMA = "kernelscope/compare/1"
-RESULTS = 7  # raise it when the same recordings are said something else of: what was kept is then made again
+RESULTS = 7  # raise it when the same recordings give other results: stored comparisons are then made again
 INSTRUMENTATION = "(profiling overhead)"
 KERNELS_SHOWN = 25
-_OTHER = {"phase": "other", "library": "(no library)"}  # what stands where a cell has none
+_OTHER = {"phase": "other", "library": "(no library)"}  # for cells without one
 
 
 def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> dict[str, Any]:
-    """Compare runs of one network, mode and batch; raise EvidenceError when they did not do the same work.
+    """Compare runs of one network, mode and batch; raise EvidenceError if they did not do the same work.
 
-    left_out: sides that could not take part, as {"framework", "reason"}. Sides are distinguished by their labels, which are what
-    every "framework" here holds; `framework_of` says which framework each is. All times are integer ns per step; in `layers`,
-    `kinds` and `cells` (both, by library) each side's column adds up to its clean step, with the row
-    (profiling overhead) as what the kernels pass took longer (so it is negative then).
+    left_out: sides that could not take part, as {"framework", "reason"}. Sides are identified by their labels, which every
+    "framework" here holds; `framework_of` gives the framework of each. All times are integer ns per step. In `layers`, `kinds`
+    and `cells` (both, by library), each side's column adds up to its clean step; the row (profiling overhead) is minus what the
+    kernels pass took longer.
     """
     _same_work(runs)
     traces = {run.name: run.trace() for run in runs}
@@ -84,7 +84,7 @@ def _methods(run: Run, trace: Trace) -> dict[str, str]:
 
 
 def explanations(runs: list[Run], step_ns: list[int]) -> list[dict[str, Any]]:
-    """Return why each run is slower than the fastest one, the slowest first (see analysis.explain); empty for a single run.
+    """Return why each run is slower than the fastest one, slowest first (see analysis.explain); empty for a single run.
 
     step_ns: of each run.
     """
@@ -94,7 +94,7 @@ def explanations(runs: list[Run], step_ns: list[int]) -> list[dict[str, Any]]:
 
 
 def _busy(runs: list[Run]) -> dict[str, float] | None:
-    """Return how many cores other processes kept busy beside the runs, on average; None where that is not known, or little."""
+    """Return how many cores other processes kept busy during the runs, on average; None if unknown, or few."""
     known = [cores for cores in map(core_use.foreign_of_run, runs) if cores is not None]
     cores = (runs[0].record["machine"] or {}).get("allowed_threads")
     return core_use.others(sum(known) / len(known) if known else None, cores)
@@ -102,8 +102,8 @@ def _busy(runs: list[Run]) -> dict[str, float] | None:
 
 def _same_work(runs: list[Run]) -> None:
     if not runs:
-        raise EvidenceError("nothing to compare: no framework's run came to its end")
-    profiled = all(again.recorded_by(run.record) == PROFILE for run in runs)  # a script's name says nothing of its work
+        raise EvidenceError("nothing to compare: no framework's run finished")
+    profiled = all(again.recorded_by(run.record) == PROFILE for run in runs)  # a script's name says nothing about its work
     for name in ("mode", "batch", "device") if profiled else ("network", "mode", "batch", "device"):
         values = {str(run.record["options"][name]) for run in runs}
         if len(values) > 1:
@@ -111,7 +111,7 @@ def _same_work(runs: list[Run]) -> None:
 
 
 def summaries(runs: list[Run]) -> list[dict[str, Any]]:
-    """Return one row per run from its clean pass: step time, throughput, memory, processor use; null where unknown.
+    """Return one row per run from its clean pass: step time, throughput, memory, processor use; null if unknown.
 
     step_median_ns and step_quartiles_ns are over windows (see statistics.window_means), step_mean_ns is over all steps.
     """
@@ -125,7 +125,7 @@ def summaries(runs: list[Run]) -> list[dict[str, Any]]:
 
 
 def _slower(run: Run, base: list[pd.DataFrame]) -> dict[str, Any]:
-    """Return by how much a run is slower than the fastest, from paired windows, and what could be seen at all."""
+    """Return how much slower a run is than the fastest, from paired windows, and the smallest difference that could be seen."""
     difference = paired_difference([data.measured for data in run.passes("clean")], base)
     if difference is None:
         return {"slower_ns": None}
@@ -140,7 +140,7 @@ def _slower(run: Run, base: list[pd.DataFrame]) -> dict[str, Any]:
 def _summary(run: Run) -> dict[str, Any]:
     repeats = run.passes("clean")
     if not repeats:
-        raise EvidenceError(f"{run.path}: no clean pass came to its end; run it again")
+        raise EvidenceError(f"{run.path}: no clean pass finished; run it again")
     steps = pd.concat([data.measured for data in repeats], ignore_index=True)
     restarts = [window_means(data.measured) for data in repeats]
     quartiles = pd.concat(restarts).quantile([0.25, 0.5, 0.75])
@@ -176,7 +176,7 @@ def _mean(values: pd.Series[int]) -> float | None:
 
 
 def _sampled(samples: pd.DataFrame) -> dict[str, Any]:
-    """Return means of what was sampled in the clean windows: per-core utilisation, and per GPU what NVML gave."""
+    """Return the means of samples in the clean windows: per-core utilisation, and per GPU the readings of NVML."""
     cores = samples[samples["metric"] == "core_busy"].groupby("core")["value"].mean()
     result: dict[str, Any] = {"cores_busy": [round(float(value), 4) for value in cores] or None}
     for metric in ("gpu_power_w", "gpu_utilisation", "gpu_memory_bytes", "gpu_temperature_c", "gpu_sm_clock_hz"):
@@ -186,7 +186,7 @@ def _sampled(samples: pd.DataFrame) -> dict[str, Any]:
 
 
 def _network(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the network as the run describes it; of a script that was profiled, what was seen of its model."""
+    """Return the network as the run describes it; for a profiled script, what was seen of its model."""
     if record.get("network"):
         return dict(record["network"])
     model = record.get("model") or {}
@@ -236,7 +236,7 @@ def _row(key: tuple[Any, ...], keys: list[str], values: dict[Any, Any]) -> dict[
 
 
 def _kernels(partition: parts.Partition, trace: Trace) -> list[dict[str, Any]]:
-    """Return the kernels with the most time, and what the rest adds up to."""
+    """Return the kernels with the most time, and the sum of the rest."""
     rows = tables.kernels(partition, trace).as_dict()["rows"]
     computing = [row for row in rows if row["library"] is not None]
     shown, rest = computing[:KERNELS_SHOWN], computing[KERNELS_SHOWN:]
@@ -259,7 +259,7 @@ def _fairness(runs: list[Run]) -> dict[str, Any]:
 
 
 def _passes(run: Run, partition: parts.Partition) -> list[dict[str, Any]]:
-    """Return for each pass its median step beside the clean one's: what measuring costs."""
+    """Return, for each pass, its median step next to the clean one's: the cost of measuring."""
     clean = _step_time(run.passes("clean"))
     coverage: Callable[[str], float] = lambda by: tables.of_cells(partition, by, {}).coverage  # noqa: E731
     rows = []
@@ -279,5 +279,5 @@ def _passes(run: Run, partition: parts.Partition) -> list[dict[str, Any]]:
 
 
 def _step_time(repeats: list[PassData]) -> float:
-    """Return the step time of a pass in ns: the median over all windows."""
+    """Return a pass's step time in ns: the median over all windows."""
     return float(pd.concat([window_means(data.measured) for data in repeats]).median())

@@ -1,7 +1,8 @@
-"""Is NEW slower than BASE by more than is allowed? Said only where the recordings show it, whatever their noise.
+"""Is NEW slower than BASE by more than is allowed? The answer is given only if the recordings show it despite their noise.
 
-The estimate of an explanation alone would fail a third of all changes that change nothing, and pass others that are slower: so a
-gate fails when the whole 95% interval of the slowdown lies beyond the limit, passes when it lies within, and is undecided else.
+The estimate of an explanation alone would fail a third of all changes that change nothing, and pass others that are slower. So
+a gate fails if the whole 95% interval of the slowdown lies beyond the limit, passes if it lies within, and is otherwise
+undecided.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of a gate. change, low, high and limit are shares of BASE's step, positive where NEW is slower.
+    """The outcome of a gate. change, low, high and limit are shares of BASE's step, positive if NEW is slower.
 
-    low, high: the 95% interval; None where one side has one process only. seen: the smallest change that they could have shown,
-    None if unknown. why: one sentence.
+    low, high: the 95% interval; None if one side has only one process. seen: the smallest change that the recordings could
+    show, None if unknown. why: one sentence.
     """
 
     status: str
@@ -41,9 +42,9 @@ class Verdict:
 
 
 def judge(explanation: Mapping[str, Any], limit: float) -> Verdict:
-    """Judge an explanation (analysis.explain, A the base); limit: the slowdown that is allowed, as a share of BASE's step.
+    """Judge an explanation (analysis.explain, with A as the base); limit: the allowed slowdown as a share of BASE's step.
 
-    Differences below SMALLEST_DIFFERENCE are never a failure: two runs of one program differ by as much.
+    Differences below SMALLEST_DIFFERENCE never fail: two runs of one program differ by as much.
     """
     base, new = explanation["a"]["step_ns"], explanation["b"]["step_ns"]
     change = explanation["wall_delta_ns"] / base
@@ -51,16 +52,16 @@ def judge(explanation: Mapping[str, Any], limit: float) -> Verdict:
     low, high = (bound / base for bound in interval) if interval else (None, None)
     seen = None if explanation["floor_ns"] is None else max(explanation["floor_ns"] / base, SMALLEST_DIFFERENCE)
     if min(explanation[side]["restarts"] for side in ("a", "b")) < FEWEST_RESTARTS:
-        low = high = None  # an interval over the steps of one process knows nothing of how processes differ
+        low = high = None  # an interval over the steps of one process does not cover how processes differ
     status, why = _status(change, low, high, limit, explanation["to_resolve"])
     return Verdict(status, change, low, high, limit, seen, base, new, why)
 
 
 def _status(change: float, low: float | None, high: float | None, limit: float, again: str) -> tuple[str, str]:
-    """Return the status and its reason. again: how to record so that more is decided."""
+    """Return the status and its reason. again: how to record so that more can be decided."""
     where = "within" if change <= limit else "beyond"
     if low is None or high is None:
-        once = "one recording of a side does not tell how processes of one program differ"
+        once = "one recording of a side does not show how processes of one program differ"
         return UNDECIDED, f"the estimate is {where} the limit, but {once}: {again}"
     if low > max(limit, SMALLEST_DIFFERENCE):
         return FAILED, "the whole 95% interval of the slowdown is beyond the limit"

@@ -1,4 +1,4 @@
-"""What a report is made of: a comparison as it was recorded, or runs, those of comparisons included."""
+"""The input of a report: a comparison as recorded, or runs, including those of comparisons."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernelscope.analysis.trace.records import read_object
 def recorded_comparison(paths: Sequence[Path]) -> dict[str, Any] | None:
     """Return the comparison that the only path names, as `compare` wrote it.
 
-    None when runs are named, and when an earlier version wrote it and its runs are still there: it is to be made again.
+    None if runs are named, or if an earlier version wrote it and its runs are still there: then it is to be made again.
     """
     if len(paths) > 1 or kind_of(paths[0]) is not Kind.COMPARISON:
         return None
@@ -35,21 +35,21 @@ def recorded_comparison(paths: Sequence[Path]) -> dict[str, Any] | None:
 
 
 def _recorded(file: Path) -> dict[str, Any]:
-    """Return what a comparison's file holds; raise EvidenceError where its parts are of other types, or sides have no summary."""
+    """Return the content of a comparison's file; raise EvidenceError if parts have wrong types, or a side has no summary."""
     result = schema.checked(file, read_object(file), schema.ComparisonRecord)
     names = {row["framework"] for row in result.get("summary") or ()}
     if missing := [name for name in result.get("frameworks", ()) if "summary" in result and name not in names]:
-        raise EvidenceError(f"{file}: no row of its summary is of {missing[0]}; compare again")
+        raise EvidenceError(f"{file}: its summary has no row for {missing[0]}; compare again")
     return result
 
 
 def comparison(folder: Path) -> dict[str, Any]:
-    """Return the comparison of a folder that `compare` wrote, made again from its runs where an earlier version wrote it."""
+    """Return the comparison in a folder that `compare` wrote, made again from its runs if an earlier version wrote it."""
     return recorded_comparison([folder]) or compare(*runs([folder]))
 
 
 def runs(paths: Sequence[Path]) -> tuple[list[Run], list[dict[str, Any]]]:
-    """Return the runs in these folders, those of comparisons among them included, and which frameworks were left out of these."""
+    """Return the runs in these folders, including those of comparisons, and which frameworks those left out."""
     found: list[Run] = []
     left_out: list[dict[str, Any]] = []
     for path in paths:

@@ -1,4 +1,4 @@
-"""Whatever is recorded at a path, as one object: each of its parts is made once, when it is asked for."""
+"""Whatever is recorded at a path, as one object whose parts are made once, when first used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Recording:
     """A run, an imported capture, a capture, a comparison, a sweep, or a folder of runs.
 
     path: where it is, unpacked if it was packed. kind: which of these it is. Properties raise EvidenceError, with one line that
-    names file, place and remedy, for what cannot be read or is not recorded.
+    names file, place and remedy, for what cannot be read or was not recorded.
     """
 
     path: Path
@@ -33,23 +33,23 @@ class Recording:
 
     @cached_property
     def run(self) -> Run:
-        """The run folder with its passes; raises EvidenceError for what is none."""
+        """The run folder with its passes; raises EvidenceError if it is not one."""
         return Run(self.path)
 
     @cached_property
     def trace(self) -> Trace:
-        """The Trace of the recording, of a run that of its kernels pass."""
+        """The Trace of the recording; for a run, that of its kernels pass."""
         return reading.read(self.path) if self.kind in (Kind.IMPORT, Kind.CAPTURE) else self.run.trace()
 
     @cached_property
     def _stepped(self) -> Trace:
-        """The trace, of a capture with the steps that ranges named like steps mark, where the profiler marks none."""
+        """The trace; if the profiler of a capture marks no steps, with steps from ranges that are named like steps."""
         named = steps.named_by_program(self.trace)
         return self.trace if named is None else steps.applied(self.trace, named)
 
     @property
     def steps(self) -> pd.DataFrame:
-        """The steps that the profiler, or the program's ranges, mark: a table as Trace.steps; empty where nothing marks them."""
+        """The steps that the profiler, or the program's ranges, mark: a table like Trace.steps; empty if nothing marks them."""
         return self._stepped.steps
 
     def breakdown(self, by: str = "layer") -> Breakdown:
@@ -60,7 +60,7 @@ class Recording:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """What is known of it beside its numbers: versions, settings, machine, command, warnings, as plain data."""
+        """What is known besides its numbers: versions, settings, machine, command, warnings, as plain data."""
         marks = {kind: name for name, kind in kinds.MARKS.items()}
         if self.kind in marks:
             return read_object(self.path if self.path.is_file() else self.path / marks[self.kind])
@@ -68,7 +68,7 @@ class Recording:
 
     @cached_property
     def runs(self) -> list[Recording]:
-        """The runs of a comparison, a sweep or a folder of runs, by name; of anything else itself alone."""
+        """The runs of a comparison, a sweep or a folder of runs, by name; for anything else, only itself."""
         patterns = {Kind.COMPARISON: "*", Kind.RUNS: "*", Kind.SWEEP: "cells/*"}
         if self.kind not in patterns:
             return [self]
@@ -78,7 +78,7 @@ class Recording:
 
 
 def open_recording(path: str | Path) -> Recording:
-    """Return what is recorded at a path; raise EvidenceError where there is nothing."""
+    """Return the recording at a path; raise EvidenceError if there is nothing."""
     path = archives.folder(Path(path))
     if not path.exists():
         raise EvidenceError(f"{path}: no such file or folder; name a run folder, a capture or an archive of one")

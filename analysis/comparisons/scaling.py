@@ -1,4 +1,4 @@
-"""How much more threads or devices bring: speed-up and efficiency against the fewest of them that ran."""
+"""The gain from more threads or devices: speed-up and efficiency against the fewest that ran."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Row = Mapping[str, Any]
 
 
 def efficiencies(cells: Iterable[Row], axis: str) -> list[dict[str, Any]]:
-    """Return a row a cell that is done, of those that differ in nothing but `axis` and of which there are two or more.
+    """Return a row for each finished cell in groups of at least two that differ only in `axis`.
 
-    cells: rows of results.parquet with None for null. axis: threads or devices. Added to a cell's own columns are base (the
-    fewest of the axis that are done), speedup (rate over the base's rate), efficiency (speedup over how many times as many there
-    are), and efficiency_low and efficiency_high: from the opposite ends of both cells' 95% intervals, so that they are wider than
-    95%; null where a cell has no interval, and the base's own, which is 1 by definition, has none either.
+    cells: rows of results.parquet with None for null. axis: threads or devices. Added columns are base (the smallest finished
+    value of the axis), speedup (rate over the base's rate), efficiency (speedup over the ratio of threads or devices), and
+    efficiency_low and efficiency_high: from opposite ends of both cells' 95% intervals, so wider than 95%. They are null if a
+    cell has no interval, and for the base, whose efficiency is 1 by definition.
     """
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in cells:

@@ -1,4 +1,4 @@
-"""Which changes are worth a trial: those that answer what advice or an explanation found, and some settings of the process."""
+"""Which changes are worth a trial: those that answer a piece of advice or a cause, and some settings of the process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelscope.analysis.confirm.interventions import GENERAL, Intervention
 
 @dataclass(frozen=True)
 class Finding:
-    """What is said to cost time. costs_ns: of a step, at most. confidence: None of advice."""
+    """A claimed cost of time. costs_ns: of a step, at most. confidence: None for advice."""
 
     topic: str
     title: str
@@ -22,19 +22,19 @@ class Finding:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A change to be tried. findings: those it answers, the costliest first."""
+    """A change to try. findings: those it answers, costliest first."""
 
     intervention: Intervention
     findings: tuple[Finding, ...] = ()
 
     @property
     def claimed_ns(self) -> int | None:
-        """What it can save at most; None where nothing asks for it."""
+        """The most that it can save; None if no finding asks for it."""
         return self.findings[0].costs_ns if self.findings else None
 
 
 def of_advice(advised: Mapping[str, Any]) -> list[Finding]:
-    """Return what advice (analysis.advise) found."""
+    """Return the findings of advice (analysis.advise)."""
     return [Finding(str(piece["topic"]), str(piece["title"]), int(piece["saves_ns"])) for piece in advised["advice"]]
 
 
@@ -50,10 +50,10 @@ def of_explanation(explained: Mapping[str, Any]) -> tuple[str, list[Finding]]:
 
 
 def candidates(framework: str, findings: Sequence[Finding], names: Sequence[str] = (), general: bool = True) -> list[Candidate]:
-    """Return what to try on a program: of each finding the first remedy, what promises most first; then further remedies, and
-    settings that nothing asks for last.
+    """Return what to try on a program.
 
-    names: of interventions, in place of those that the findings ask for. general: whether to try those settings.
+    First comes the first remedy of each finding, largest claim first; then further remedies; last, settings that no finding
+    asks for. names: of interventions, instead of those that the findings ask for. general: whether to try those settings.
     """
     found = []
     for one in interventions.of_framework(framework):

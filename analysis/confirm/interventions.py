@@ -1,7 +1,7 @@
-"""What can be changed of a program without touching its source: environment variables, and changes in its own process.
+"""What can be changed in a program without touching its source: environment variables, and changes in its own process.
 
 `changes` are names of `tracer.inside.changes`; `topics` are those of advice (analysis.advise) and of causes (analysis.explain)
-that a change answers. GENERAL ones are tried on every program: they are settings of the process, and no rule can tell beforehand
+that a change answers. GENERAL changes are tried on every program: they are settings of the process, and no rule can predict
 whether they help.
 """
 
@@ -28,9 +28,9 @@ from kernelscope.analysis.explain.causes import (
 
 PYTORCH, TENSORFLOW, MXNET, JAX, CNTK = "pytorch", "tensorflow", "mxnet", "jax", "cntk"
 ONE_NODE = "one-node"
-_NODES = Path("/sys/devices/system/node")  # of memory, of which machines with several sockets have several
-GENERAL = "settings"  # the topic of what is tried on every program
-# Changes that note losses or outputs, by which results are compared
+_NODES = Path("/sys/devices/system/node")  # memory nodes: machines with several sockets have several
+GENERAL = "settings"  # the topic of changes that are tried on every program
+# Changes that record losses or outputs, which results are compared by
 VALUES = {
     PYTORCH: ("pytorch:values",),
     TENSORFLOW: ("tensorflow:values", "keras:values"),
@@ -43,11 +43,11 @@ VALUES = {
 class Intervention:
     """One change.
 
-    name: what it is called on the command line and in tables. frameworks: those that have it, none for all. topics: of findings
-    that it answers. keep: the line that makes it last. changes, variables: how it is made. results: why results are others, empty
-    where they have to stay the same. bound: it is no remedy, and only tells what could be won at most. word: what a finding's
-    title must hold for this to answer it, where its topic has several remedies. cores: it takes threads away or ties them to
-    cores, which beside other processes helps for their sake.
+    name: its name on the command line and in tables. frameworks: those that have it, none for all. topics: of findings that it
+    answers. keep: the line that makes it permanent. changes, variables: how it is made. results: why results differ; empty if
+    they must stay the same. bound: it is not a remedy, and only shows the most that could be gained. word: a finding's title
+    must contain it for this change to be the answer, if the topic has several remedies. cores: it removes threads or ties them
+    to cores, so next to busy processes it may help only because of them.
     """
 
     name: str
@@ -62,21 +62,21 @@ class Intervention:
     cores: bool = False
 
     def answers(self, topic: str, title: str) -> bool:
-        """Return whether it is a remedy for what was found."""
+        """Return whether it is a remedy for a finding."""
         return topic in self.topics and self.word in title.lower()
 
 
 def _setting(
     name: str, frameworks: tuple[str, ...], topics: tuple[str, ...], variables: Mapping[str, str], cores: bool = False
 ) -> Intervention:
-    """Return a change of environment variables, which setting them makes last."""
+    """Return a change of environment variables; setting them makes it permanent."""
     keep = " ".join(f"{variable}={value}" for variable, value in variables.items())
     return Intervention(name, frameworks, topics, keep, variables=variables, cores=cores)
 
 
 _HEAP = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "4294967296"}
 _ONE = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-_BOUND = {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}  # threads stay on their cores, and near the memory of those
+_BOUND = {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}  # threads stay on their cores, and near their memory
 _BULK = {"MXNET_EXEC_BULK_EXEC_TRAIN": "1", "MXNET_EXEC_BULK_EXEC_INFERENCE": "1", "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN": "15"}
 _TORCH, _TF, _MX, _JAX = (PYTORCH,), (TENSORFLOW,), (MXNET,), (JAX,)
 _EAGER = ("dispatch", "host-bound", "python", "small kernels", execution.CAUSE, python.CAUSE, launches.CAUSE)
@@ -100,17 +100,17 @@ INTERVENTIONS = (
     Intervention("foreach-optimizer", _TORCH, _OPTIMIZER, "torch.optim.Adam(..., foreach=True)", ("pytorch:foreach optimizer",)),
     Intervention("inference-mode", _TORCH, ("autograd", "dispatch", "host-bound"), "with torch.inference_mode():",
                  ("pytorch:inference mode",)),
-    Intervention("no-anomaly-detection", _TORCH, _DEBUGGING, "leave torch.autograd.set_detect_anomaly out",
+    Intervention("no-anomaly-detection", _TORCH, _DEBUGGING, "remove torch.autograd.set_detect_anomaly",
                  ("pytorch:no checks",), word="anomaly"),
-    Intervention("no-deterministic-algorithms", _TORCH, _DEBUGGING, "leave torch.use_deterministic_algorithms out",
+    Intervention("no-deterministic-algorithms", _TORCH, _DEBUGGING, "remove torch.use_deterministic_algorithms",
                  ("pytorch:not deterministic",), word="deterministic"),
     Intervention("no-checkpoints", _TORCH, ("recomputation",), "call the layers without torch.utils.checkpoint",
                  ("pytorch:no checkpoints",)),
-    Intervention("all-cores", _TORCH, _THREADS, "leave torch.set_num_threads out", ("pytorch:all cores",)),
+    Intervention("all-cores", _TORCH, _THREADS, "remove torch.set_num_threads", ("pytorch:all cores",)),
     Intervention("onednn-on", _TORCH, _ONEDNN, "torch.backends.mkldnn.enabled = True", ("pytorch:onednn",)),
     Intervention("loader-workers", _TORCH, _INPUT, "DataLoader(..., num_workers=2, persistent_workers=True)",
                  ("pytorch:workers",)),
-    Intervention("single-precision", _TORCH, _DOUBLE, "leave .double() and torch.float64 out", ("pytorch:single precision",),
+    Intervention("single-precision", _TORCH, _DOUBLE, "remove .double() and torch.float64", ("pytorch:single precision",),
                  results="it computes in single precision"),
     Intervention("bfloat16", _TORCH, _PRECISION, "with torch.autocast(device_type, dtype=torch.bfloat16):", ("pytorch:bfloat16",),
                  results="models compute in bfloat16"),
@@ -128,7 +128,7 @@ INTERVENTIONS = (
     Intervention("silent", _TF, _SILENT, "", ("tensorflow:silent", "keras:silent"), bound=True),
     Intervention("no-synchronisation", _TORCH, (synchronisation.CAUSE,), "",
                  ("pytorch:no synchronisation",), bound=True),
-    Intervention("single-precision", _TF, _DOUBLE, "leave set_floatx('float64') out", ("keras:single precision",),
+    Intervention("single-precision", _TF, _DOUBLE, "remove set_floatx('float64')", ("keras:single precision",),
                  results="it computes in single precision"),
     Intervention("graphs", _TF, _EAGER, "model.compile(..., run_eagerly=False)", ("tensorflow:graphs", "keras:graphs")),
     Intervention("xla", _TF, (*_FUSION, *_EAGER), "model.compile(..., jit_compile=True)",
@@ -145,22 +145,22 @@ INTERVENTIONS = (
     _setting("bulk-execution", _MX, _DEBUGGING, _BULK),
     _setting("engine-threads", _MX, _THREADS, {"MXNET_CPU_WORKER_NTHREADS": str(len(os.sched_getaffinity(0)))}),
     _setting("hidden-communication", _JAX, ("communication",), {"XLA_FLAGS": "--xla_gpu_enable_latency_hiding_scheduler=true"}),
-    Intervention("jit-on", _JAX, _EAGER, "leave jax.disable_jit out", ("jax:compiled",), {"JAX_DISABLE_JIT": "0"}),
+    Intervention("jit-on", _JAX, _EAGER, "remove jax.disable_jit", ("jax:compiled",), {"JAX_DISABLE_JIT": "0"}),
     Intervention("jitted-gradients", _JAX, _EAGER, "jax.jit(jax.value_and_grad(f))", ("jax:compiled gradients",)),
-    Intervention("single-precision", _JAX, _DOUBLE, "leave jax_enable_x64 out", ("jax:single precision",),
+    Intervention("single-precision", _JAX, _DOUBLE, "remove jax_enable_x64", ("jax:single precision",),
                  {"JAX_ENABLE_X64": "0"}, results="it computes in single precision"),
     Intervention("donation", _JAX, ("copies within the device", "extra copies"), "jax.jit(step, donate_argnums=(0,))",
                  ("jax:donated",)),
-    Intervention("no-tracing", (CNTK,), _DEBUGGING, "leave set_computation_network_trace_level and set_checked_mode out",
+    Intervention("no-tracing", (CNTK,), _DEBUGGING, "remove set_computation_network_trace_level and set_checked_mode",
                  ("cntk:untraced",)),
     Intervention("plain-learner", (CNTK,), _OPTIMIZER, "", ("cntk:plain learners",),
                  results="parameters are updated by plain SGD", bound=True),
     _setting("bound-threads", (), _THREADS, _BOUND, True),
     Intervention(ONE_NODE, (), (GENERAL,), "numactl --cpunodebind=0 --membind=0",
                  tuple(f"{family}:one node" for family in (PYTORCH, TENSORFLOW, MXNET, JAX, CNTK))),
-    Intervention("all-instructions", (), ("older instruction set",), "leave ONEDNN_MAX_CPU_ISA out",
+    Intervention("all-instructions", (), ("older instruction set",), "remove ONEDNN_MAX_CPU_ISA",
                  variables={"ONEDNN_MAX_CPU_ISA": "DEFAULT", "DNNL_MAX_CPU_ISA": "DEFAULT"}),
-    Intervention("asynchronous-launches", (), _DEBUGGING, "leave CUDA_LAUNCH_BLOCKING out",
+    Intervention("asynchronous-launches", (), _DEBUGGING, "remove CUDA_LAUNCH_BLOCKING",
                  variables={"CUDA_LAUNCH_BLOCKING": "0"}, word="cuda_launch_blocking"),
     _setting("one-thread", (PYTORCH, MXNET, CNTK), (GENERAL,), _ONE, True),
     _setting("one-thread", _TF, (GENERAL,), _ONE | {"TF_NUM_INTRAOP_THREADS": "1"}, True),
@@ -168,21 +168,21 @@ INTERVENTIONS = (
     _setting("kept-heap", (), (GENERAL, "heap"), _HEAP),
     _setting("sleeping-threads", (), (GENERAL,), {"OMP_WAIT_POLICY": "passive"}, True),
 )  # fmt: skip
-# Allocators that take the C library's place: how they are called, and their libraries
+# Allocators that replace the C library's: their names and libraries
 _HEAPS = {"jemalloc": "jemalloc", "tcmalloc": "tcmalloc_minimal", "mimalloc": "mimalloc"}
-# Does nothing: what is said of it shows how far verdicts can be trusted. It is tried when it is named
+# Does nothing: its verdict shows how far verdicts can be trusted. It is only tried when named
 NOTHING = _setting("nothing", (), (), {"KERNELSCOPE_NOTHING": "1"})
 
 
 @cache
 def heaps() -> tuple[Intervention, ...]:
-    """Return those that put another allocator in the place of the C library's: as many as are installed on this machine."""
+    """Return the changes that replace the C library's allocator, one for each allocator installed on this machine."""
     found = {name: find_library(library) for name, library in _HEAPS.items()}
     return tuple(_setting(name, (), (GENERAL,), {"LD_PRELOAD": file}) for name, file in found.items() if file is not None)
 
 
 def of_framework(framework: str) -> list[Intervention]:
-    """Return those that a framework has. Keras has those of the framework that computes."""
+    """Return the changes that a framework has; Keras has those of the framework that computes."""
     every = (*INTERVENTIONS, *heaps(), NOTHING)
     several = len(list(_NODES.glob("node[0-9]*"))) > 1
     mine = (one for one in every if not one.frameworks or _family(framework) in one.frameworks)
@@ -190,7 +190,7 @@ def of_framework(framework: str) -> list[Intervention]:
 
 
 def noting(framework: str) -> tuple[str, ...]:
-    """Return the changes that note what programs of a framework compute; none where that cannot be seen."""
+    """Return the changes that record what programs of a framework compute; none if that cannot be seen."""
     return VALUES.get(_family(framework), ())
 
 

@@ -1,4 +1,4 @@
-"""Verdicts on findings that were kept: how often each kind of finding was confirmed, and what it claimed against what was seen.
+"""Verdicts that were kept: how often each kind of finding was confirmed, and what it claimed against what was seen.
 
 A verdict is a line of JSON without names of programs or files: when, framework, source (what found it: "advice" or
 "explanation"), topic, confidence, change, claimed_ns, saved_ns, interval_ns, verdict.
@@ -20,7 +20,7 @@ _KEYS = ("topic", "confidence", "change", "claimed_ns", "saved_ns", "interval_ns
 
 
 def lines(result: Mapping[str, Any], source: str) -> list[str]:
-    """Return the verdicts of a result (confirm.result) that came from a trial, as lines to keep."""
+    """Return the verdicts in a result (confirm.result) that came from a trial, as lines to keep."""
     when = datetime.now(UTC).isoformat(timespec="seconds")
     about = {"when": when, "framework": result["framework"], "source": source}
     tried = [one for one in result["findings"] if one["verdict"] in VERDICTS]
@@ -28,7 +28,7 @@ def lines(result: Mapping[str, Any], source: str) -> list[str]:
 
 
 def read(text: str) -> list[dict[str, Any]]:
-    """Return the verdicts in lines; those that cannot be read are left out, as one that was being written when a process died."""
+    """Return the verdicts in lines, without unreadable ones, such as a line that was being written when a process died."""
     found = []
     for line in text.splitlines():
         try:
@@ -41,10 +41,10 @@ def read(text: str) -> list[dict[str, Any]]:
 
 
 def summary(verdicts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row for each source, topic and confidence, the most tried first.
+    """Return a row for each source, topic and confidence, most tried first.
 
-    Keys: source, topic, confidence, tried, how many of these got each verdict, and seen_share: what was seen of what was claimed,
-    the median of them, as programs are not of one size; None where nothing was claimed.
+    Keys: source, topic, confidence, tried, how many of these got each verdict, and seen_share: the median ratio of what was
+    seen to what was claimed, as programs differ in size; None if nothing was claimed.
     """
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for one in verdicts:

@@ -1,4 +1,4 @@
-"""What trials of changes came to, as plain data: of each finding and each change what was claimed and seen, and what to keep."""
+"""The result of trials as plain data: for each finding and each change, what was claimed and seen, and what to keep."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernelscope.analysis.recordings.run import WHOLE
 
 SCHEMA = "kernelscope/confirm/1"
 UNCHANGED = "unchanged"
-_SHOWN = 3  # of what remains
+_SHOWN = 3  # remaining pieces of advice
 _NO_CHANGE, _NO_TIME = "no change from outside answers it", "for lack of time (--budget)"
 
 Runs = Mapping[str, Sequence[Run]]
@@ -26,8 +26,8 @@ Runs = Mapping[str, Sequence[Run]]
 class Together:
     """Changes that were kept together.
 
-    runs: of UNCHANGED and of all of them, under `name`. dropped: (change, beside which). alone: what helped, and was not tried
-    beside these for lack of time.
+    runs: of UNCHANGED and, under `name`, of all of them together. dropped: (change, the change beside it). alone: changes that
+    helped but were not tried beside these for lack of time.
     """
 
     names: tuple[str, ...]
@@ -38,11 +38,11 @@ class Together:
 
 
 def tried(candidates: Sequence[Candidate], runs: Runs) -> list[dict[str, Any]]:
-    """Return a row for each change that was tried, what saved most first.
+    """Return a row for each change that was tried, largest saving first.
 
-    Keys: name, topics, title and confidence (of what it answers, the last two of the costliest; None without any), claimed_ns,
-    saved_ns, interval_ns, p (None where it gave no steps), verdict, reason, met (what it changed), results ("same", "differ",
-    "not compared", or why they have to differ), peak_bytes, keep, bound, cores (see Intervention).
+    Keys: name, topics, title and confidence (of what it answers, the last two for the costliest finding; None without any),
+    claimed_ns, saved_ns, interval_ns, p (None if it gave no steps), verdict, reason, met (what it changed), results ("same",
+    "differ", "not compared", or why they must differ), peak_bytes, keep, bound, cores (see Intervention).
     """
     base = runs[UNCHANGED]
     whole = {one.intervention.name: runs[one.intervention.name] for one in candidates if _worked(one, runs)}
@@ -85,10 +85,10 @@ def _peak(runs: Sequence[Run]) -> int | None:
 def of_findings(
     findings: Sequence[Finding], candidates: Sequence[Candidate], rows: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return a row for each finding, the costliest first: what the change saved that answers it best.
+    """Return a row for each finding, costliest first, with what the change that answers it best saved.
 
-    candidates: all that answer findings, those without a row in `rows`, for which there was no time, too. Keys: topic, title,
-    confidence, claimed_ns, saved_ns, interval_ns, change (None where nothing was tried), verdict, reason.
+    candidates: all that answer findings, including those without a row in `rows` for lack of time. Keys: topic, title,
+    confidence, claimed_ns, saved_ns, interval_ns, change (None if nothing was tried), verdict, reason.
     """
     return [_of_finding(one, candidates, rows) for one in sorted(findings, key=lambda one: -one.costs_ns)]
 
@@ -115,9 +115,9 @@ def _seen(row: Mapping[str, Any]) -> Seen:
 
 
 def worth_keeping(rows: Sequence[Mapping[str, Any]], busy: Mapping[str, float] | None = None) -> list[str]:
-    """Return the names of the changes that helped and leave results as they are, what saved most first.
+    """Return the names of the changes that helped and leave results unchanged, largest saving first.
 
-    busy: see `busy`. Beside other processes changes of threads help or hurt for their sake.
+    busy: see `busy`. Next to busy processes, changes of threads may help or hurt only because of these.
     """
     return [
         row["name"] for row in rows
@@ -127,13 +127,13 @@ def worth_keeping(rows: Sequence[Mapping[str, Any]], busy: Mapping[str, float] |
 
 
 def busy(runs: Runs) -> dict[str, float] | None:
-    """Return how many cores other processes kept busy while trials ran, and of how many; None for few, or where not known."""
+    """Return how many cores other processes kept busy during trials, and of how many; None if few or unknown."""
     known = [run for mine in runs.values() for run in mine if run.foreign_cores is not None and run.cores]
     return core_use.others(median(run.foreign_cores or 0.0 for run in known), known[0].cores) if known else None
 
 
 def helps(before: Sequence[Run], after: Sequence[Run]) -> bool:
-    """Return whether the second of two trials of the same rounds has surely shorter steps."""
+    """Return whether the second of two trials of the same rounds certainly has shorter steps."""
     if any(run.step_ns is None for run in (*before, *after)):
         return False
     seen = verdicts.seen(_steps(before), {"": _steps(after)})[""]
@@ -150,13 +150,13 @@ def result(
     left_out: Sequence[Candidate],
     after: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return all of it. path: of the recording. record: its run.json. after: what a recording of the program with what is kept
-    says, or nothing.
+    """Return all results. path: of the recording. record: its run.json. after: from a recording of the program with all that is
+    kept; may be empty.
 
-    Keys: schema, path, framework, program (whether its one step is a whole program), rounds, step_ns (of the unchanged program),
-    peak_bytes, busy, findings (of_findings), tried (rows), together (names, step_ns, saved_ns, interval_ns, p, dropped, alone; of
-    runs of their own) or None, keep (lines), left_out (names), account and remains (see `after`; None and empty where not
-    recorded).
+    Keys: schema, path, framework, program (whether its one step is a whole program), rounds, step_ns (of the unchanged
+    program), peak_bytes, busy, findings (of_findings), tried (rows), together (names, step_ns, saved_ns, interval_ns, p,
+    dropped, alone; from separate runs) or None, keep (lines), left_out (names), account and remains (see `after`; None and
+    empty if not recorded).
     """
     base = runs[UNCHANGED]
     names = list(together.names) if together else []
@@ -173,10 +173,10 @@ def result(
 
 
 def after(explained: Mapping[str, Any], advised: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a recording with all that is kept says.
+    """Return the results of a recording with all that is kept.
 
-    explained: against the recording as it was (analysis.explain). advised: of the new one (analysis.advise). Keys: account
-    (a_ns, b_ns, parts_by and parts: part, delta_ns; the largest, and the rest as one), remains (title, saves_ns,
+    explained: its explanation against the original recording (analysis.explain). advised: its advice (analysis.advise). Keys:
+    account (a_ns, b_ns, parts_by and parts: part, delta_ns; the largest, and the rest as one), remains (title, saves_ns,
     at_most).
     """
     account = {"a_ns": explained["a"]["step_ns"], "b_ns": explained["b"]["step_ns"]}

@@ -1,4 +1,4 @@
-"""What one run of a trial gave: its step, what was changed of the program, its first losses, its memory."""
+"""The result of one run of a trial: its step, what was changed in the program, its first losses, its memory."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from kernelscope.analysis.recordings.kinds import RUN
 from kernelscope.analysis.recordings.run import PassData
 
 LOG = "log.txt"  # what the program printed
-_LAST = 2000  # characters of it in which the reason for a failure stands
-_REASON = 300  # characters of a reason: what is longer is in the log
-_ASIDE = re.compile(r"\s*(\[[^\]]{40,}\]|\{\{[^}]*\}\})")  # of messages of TensorFlow: settings and addresses
+_LAST = 2000  # characters at its end that hold the reason for a failure
+_REASON = 300  # characters of a reason: the log has the rest
+_ASIDE = re.compile(r"\s*(\[[^\]]{40,}\]|\{\{[^}]*\}\})")  # settings and addresses in TensorFlow's messages
 _NO_REASON = ("kernelscope:", "lost sys.stderr")
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of a trial gave.
+    """The result of one run of a trial.
 
-    step_ns: the median of its clean steps; None where it failed, for `reason`. met: what was changed of the program. values: its
-    first losses or outputs. peak_bytes: the most memory that the process held. seconds: what the whole run took. foreign_cores:
-    how many cores other processes kept busy meanwhile, of `cores` that it may use; None where not known.
+    step_ns: the median of its clean steps; None if it failed, for `reason`. met: what was changed in the program. values: its
+    first losses or outputs. peak_bytes: the most memory that the process held. seconds: the time of the whole run.
+    foreign_cores: how many cores other processes kept busy meanwhile, out of `cores` that it may use; None if unknown.
     """
 
     step_ns: int | None
@@ -45,7 +45,7 @@ class Run:
 
 
 def read(folder: Path) -> Run:
-    """Return what a run of a trial gave."""
+    """Return the result of a run of a trial."""
     run = recordings.Run(folder)
     record, clean = run.record, run.passes("clean")
     noted = [json_text.parsed(note["text"]) for note in _notes(folder) if note["kind"] == "change"]
@@ -61,7 +61,9 @@ def read(folder: Path) -> Run:
 
 
 def restarts(folder: Path) -> list[Run]:
-    """Return what each restart of a workload gave, with the median over its windows; one that failed gave none."""
+    """Return the result of each restart of a workload, with the median over its windows; a run that failed has one failed
+    result.
+    """
     run = recordings.Run(folder)
     if not run.complete:
         return [Run(None, str(run.record["reason"]))]
@@ -79,7 +81,7 @@ def _cores(record: Mapping[str, Any]) -> int | None:
 
 
 def _reason(folder: Path, record: Mapping[str, Any]) -> str:
-    """Return why a trial gave nothing: the last line that the program wrote, else what the recording says."""
+    """Return why a trial failed: the last line that the program wrote, else what the recording says."""
     try:
         text = (folder / LOG).read_text(encoding="utf8", errors="replace")[-_LAST:]
     except OSError:
@@ -93,13 +95,13 @@ def _reason(folder: Path, record: Mapping[str, Any]) -> str:
 
 
 def _peak(passes: Sequence[PassData]) -> int | None:
-    """Return the most memory that was sampled of the process."""
+    """Return the most memory sampled for the process; None if it was not sampled."""
     samples = pd.concat([data.samples() for data in passes])
     most = samples.loc[(samples["metric"] == "resident_bytes").to_numpy(bool), "value"].max()
     return None if pd.isna(most) else int(most)
 
 
 def _notes(folder: Path) -> list[dict[str, Any]]:
-    """Return what the process wrote down; nothing where it wrote nothing."""
+    """Return what the process wrote down; empty if it wrote nothing."""
     path = folder / "notes.jsonl"
     return [json_text.parsed(line) for line in path.read_text(encoding="utf8").splitlines()] if path.is_file() else []

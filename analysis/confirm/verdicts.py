@@ -1,7 +1,7 @@
-"""What trials say: how much shorter the step became, how sure that is, and whether the program still computes the same.
+"""What trials show: how much shorter the step became, how certain that is, and whether the program still computes the same.
 
-Trials take turns with the unchanged program; what the machine does meanwhile meets both. So the difference is taken in each
-round, and its mean has an interval by Student's t. As several changes are tried at once, each with its chance to look right,
+Trials take turns with the unchanged program, so whatever the machine does meanwhile affects both. The difference is taken in
+each round, and its mean has an interval by Student's t. Several changes are tried at once, each with a chance to look right, so
 their p values are corrected by Holm's method (Holm, A simple sequentially rejective multiple test procedure, Scandinavian
 Journal of Statistics 6, 1979).
 """
@@ -15,22 +15,22 @@ import numpy as np
 
 CONFIDENCE = 0.95
 CONFIRMED, PARTLY, UNSEEN, WORSE = "confirmed", "partly", "no effect seen", "made worse"
-VERDICTS = (CONFIRMED, PARTLY, UNSEEN, WORSE)  # of what gave steps
+VERDICTS = (CONFIRMED, PARTLY, UNSEEN, WORSE)  # for trials that gave steps
 FAILED, NOT_MET = "could not be tried", "nothing to change"
-_HALF = 0.5  # of what was claimed: less is a part of it
-_LOOSE = 1e-3  # of a value: by so much losses of equal programs may differ, as sums are taken in another order
-# Of the spread that differences of any two rounds have: at least so much is left when they are of the same round. In four rounds
-# differences are often more alike than that by chance: with a quarter, one of 30 changes that do nothing was confirmed
+_HALF = 0.5  # of what was claimed: a smaller saving confirms it only partly
+_LOOSE = 1e-3  # of a value: losses of equal programs may differ this much, as sums are taken in another order
+# Of the spread of differences between any two rounds: the least assumed for differences within a round. In four rounds these are
+# often more alike by chance: with a quarter, one of 30 changes that do nothing was confirmed
 _PAIRED = 0.5
-_SPREAD = 3.0  # times that of the unchanged program's runs
-_VARIES = 0.05  # of a value: an unchanged program that varies by more tells nothing about others
+_SPREAD = 3.0  # times the spread of the unchanged program's runs
+_VARIES = 0.05  # of a value: if the unchanged program varies more, nothing can be compared
 
 Rounds = Sequence[int]  # the median clean step of each round, ns
 
 
 @dataclass(frozen=True)
 class Seen:
-    """By how much a step became shorter, on average over the rounds, with its interval (95%); p is corrected by Holm's method."""
+    """How much shorter a step became, on average over the rounds, with its interval (95%); p is corrected by Holm's method."""
 
     saved_ns: int
     interval_ns: tuple[int, int]
@@ -43,14 +43,14 @@ class Seen:
 
 
 def seen(base: Rounds, trials: Mapping[str, Rounds]) -> dict[str, Seen]:
-    """Return what each trial saved against the unchanged program of the same rounds. Needs two rounds."""
+    """Return what each trial saved against the unchanged program of the same rounds; needs two rounds."""
     found = {name: _paired(base, rounds) for name, rounds in trials.items()}
     corrected = _holm({name: p for name, (_, _, p) in found.items()})
     return {name: Seen(saved, interval, corrected[name]) for name, (saved, interval, _) in found.items()}
 
 
 def _paired(base: Rounds, rounds: Rounds) -> tuple[int, tuple[int, int], float]:
-    from scipy import stats  # slow to import, and needed here only: reports know the words of verdicts
+    from scipy import stats  # slow to import, and not needed by reports, which import the words of verdicts
 
     before, after = np.asarray(base, dtype=float), np.asarray(rounds, dtype=float)
     saved, count = before - after, len(before)
@@ -73,7 +73,7 @@ def _holm(p: Mapping[str, float]) -> dict[str, float]:
 
 
 def verdict(result: Seen, claimed_ns: int | None) -> str:
-    """Say it in a word or two."""
+    """Return the verdict in a word or two."""
     if not result.sure:
         return UNSEEN
     if result.saved_ns < 0:
@@ -82,10 +82,11 @@ def verdict(result: Seen, claimed_ns: int | None) -> str:
 
 
 def same_results(base: Sequence[Sequence[float]], trial: Sequence[Sequence[float]]) -> bool | None:
-    """Return whether a changed program's first losses or outputs are those of the unchanged one; None where that cannot be told.
+    """Return whether a changed program's first losses or outputs are those of the unchanged one; None if that cannot be
+    decided.
 
-    base, trial: of each run the values in order. What the unchanged program's own runs differ by, three times, is allowed; where
-    these differ much, because they draw other numbers, nothing can be told.
+    base, trial: the values of each run in order. They may differ by three times the spread of the unchanged program's own runs.
+    If these differ much because they draw other numbers, nothing can be decided.
     """
     count = min((len(values) for values in (*base, *trial)), default=0)
     if not count:

@@ -1,4 +1,4 @@
-"""How busy each device of a capture was: its kernels' durations added, and the time in which at least one of them ran."""
+"""How busy each device of a capture was: the sum of its kernels' durations, and the time in which at least one of them ran."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelscope.analysis.trace import Trace, intervals
 def busy(trace: Trace) -> list[dict[str, Any]]:
     """Return one row per device that ran kernels: device, name, kernels, kernel_sum_ns and kernel_busy_ns.
 
-    kernel_busy_ns is the length of the union of the kernels' intervals; null where the source gives totals only.
+    kernel_busy_ns is the length of the union of the kernels' intervals; null if the source gives only totals.
     """
     names = {entry["device"]: entry.get("name") for entry in trace.info.get("devices", [])}
     rows = []

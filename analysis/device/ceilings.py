@@ -1,8 +1,8 @@
-"""Measured ceilings, as run folders and the user's cache hold them: what a device can copy and multiply at most.
+"""Measured ceilings from run folders and the user's cache: the highest rates at which a device copies and multiplies.
 
-A rate is set against a ceiling that it cannot pass: the copy of at least as many bytes that was fastest, for less data may stay
-in a cache, and the product of the kernel's own element type. A rate beyond REFUSED of its ceiling is wrong on one side or the
-other and is not given out.
+A rate is compared with a ceiling that it cannot exceed: the fastest copy of at least as many bytes, as less data may stay in a
+cache, and the product of the kernel's own element type. If a rate exceeds REFUSED times its ceiling, one of the two is wrong, and
+the rate is withheld.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import json_text
 
 NAME, VERSION = "kernelscope/ceilings", 1
-REFUSED = 1.05  # of the ceiling: clocks and the best of several differ by some percent between a run and a measurement
-DISTURBED = 0.1  # the share of its time that the measuring thread may have waited, and of the machine that others may have used
+REFUSED = 1.05  # of the ceiling: clocks and the best of several vary by some percent between a run and a measurement
+DISTURBED = 0.1  # the share of its time that the measuring thread may wait, and of the machine that others may use
 SOURCES = ("measured", "vendor")
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """A rate per second (bytes or operations) and what it is of, in words."""
+    """A rate per second (bytes or operations) and its description."""
 
     rate: float
     name: str
@@ -31,7 +31,7 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """copies: rate and name by the bytes that one copy reads and writes. products: by element type. source: one of SOURCES."""
+    """copies: by the bytes that one copy reads and writes. products: by element type. source: one of SOURCES."""
 
     copies: Mapping[int, Ceiling]
     products: Mapping[str, Ceiling]
@@ -43,31 +43,31 @@ class Ceilings:
     notes: tuple[str, ...] = ()
 
     def copy(self, moved: int) -> Ceiling | None:
-        """Return the fastest copy of at least so many bytes; of more than was tried, that of the most."""
+        """Return the fastest copy of at least so many bytes; beyond the largest that was measured, that one."""
         if not self.copies:
             return None
         fitting = [ceiling for size, ceiling in self.copies.items() if size >= moved]
         return max(fitting, key=lambda ceiling: ceiling.rate) if fitting else self.copies[max(self.copies)]
 
     def product(self, dtype: str | None, tensor_core: bool | None = None) -> Ceiling | None:
-        """Return the product of an element type; f32 that is multiplied on tensor cores is TF32."""
+        """Return the product of an element type; f32 on tensor cores is TF32."""
         kind = "tf32" if dtype == "f32" and tensor_core else dtype
         return self.products.get(kind) if kind else None
 
 
 def read(path: Path) -> Ceilings:
-    """Return the ceilings in a file; raise EvidenceError when it holds none."""
+    """Return the ceilings in a file; raise EvidenceError if it holds none."""
     try:
         content = json_text.parsed(path.read_text(encoding="utf8"))
     except (OSError, UnicodeDecodeError) as error:
         raise EvidenceError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     except ValueError as error:
-        raise EvidenceError(f"{path}: no JSON ({error}); name a file of the schema {NAME}/{VERSION}") from error
+        raise EvidenceError(f"{path}: not JSON ({error}); name a file of the schema {NAME}/{VERSION}") from error
     return of_record(content, str(path))
 
 
 def of_record(content: Any, where: str) -> Ceilings:
-    """Return the ceilings that a record such as run.json's "ceilings" holds; `where` names it in errors."""
+    """Return the ceilings in a record such as run.json's "ceilings"; `where` names it in errors."""
     if not isinstance(content, dict) or content.get("schema") != f"{NAME}/{VERSION}":
         raise EvidenceError(f"{where}: no ceilings of the schema {NAME}/{VERSION}; measure them with `roofline RUN --measure`")
     try:
@@ -101,7 +101,7 @@ def _copied(entry: Mapping[str, Any]) -> str:
 
 
 def _size(count: int) -> str:
-    """Return bytes in powers of 1024, which the sizes are: 256 KiB."""
+    """Return bytes in units of powers of 1024, such as 256 KiB: measured sizes are powers of two."""
     for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if count >= scale:
             return f"{count / scale:g} {unit}"

@@ -1,7 +1,7 @@
 """Hardware counters of kernels: how full and how busy the device was, from the table `metrics` of a Trace.
 
 Nsight Compute names a metric by its page: "Achieved Occupancy" on the page "details" is sm__warps_active...pct_of_peak_sustained_
-active on the page "raw". Kernels of one name are put together: shares are means over their time, bytes are sums.
+active on the page "raw". Kernels of one name are merged: shares are means over their time, bytes are sums.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COLUMNS = (
 
 
 class _ShareColumn(NamedTuple):
-    """A column of shares, and which metrics of which unit it is: the first pattern that a kernel has a metric for counts."""
+    """A column of shares, and the patterns of its metrics: the first one that matches a metric of the kernel counts."""
 
     column: str
     patterns: tuple[str, ...]
@@ -58,7 +58,7 @@ _DRAM_RATE = r"Memory Throughput|dram__bytes\.sum\.per_second"
 
 
 def table(trace: Trace) -> pd.DataFrame:
-    """Return one row per device and kernel that has metrics (COLUMNS), longest first; null is what was not measured."""
+    """Return one row per device and kernel with metrics (COLUMNS), longest first; null is not measured."""
     if trace.metrics.empty:
         return pd.DataFrame(columns=list(COLUMNS))
     counted = np.unique(trace.metrics["kernel"].to_numpy(np.int64))
@@ -73,7 +73,7 @@ def table(trace: Trace) -> pd.DataFrame:
 
 
 def _first(metrics: pd.DataFrame, patterns: tuple[str, ...], unit: str | None) -> pd.Series:
-    """Return each kernel's value of the first pattern that it has; the largest where several metrics fit (pipes of a kind)."""
+    """Return each kernel's value for the first pattern that matches; the largest if several metrics fit (pipes of one kind)."""
     right = metrics if unit is None else metrics[(metrics["unit"] == unit).to_numpy(dtype=bool)]
     result = pd.Series(dtype="float64")
     for pattern in patterns:
@@ -84,9 +84,9 @@ def _first(metrics: pd.DataFrame, patterns: tuple[str, ...], unit: str | None) -
 
 
 def _dram_bytes(metrics: pd.DataFrame, kernels: pd.DataFrame) -> pd.Series:
-    """Return the bytes between memory and cache of each row of kernels, in all its executions.
+    """Return the bytes between memory and cache for each row of kernels, over all its executions.
 
-    The page "details" tells a rate only, which is by definition the bytes over the kernel's duration.
+    The page "details" has only a rate, which is by definition the bytes over the kernel's duration.
     """
     once = _first(metrics, (_DRAM,), "byte")
     both = _first(metrics, (_READ,), "byte") + _first(metrics, (_WRITTEN,), "byte")
@@ -96,7 +96,7 @@ def _dram_bytes(metrics: pd.DataFrame, kernels: pd.DataFrame) -> pd.Series:
 
 
 def _merged(device: Any, kernel: Any, rows: pd.DataFrame) -> dict[str, Any]:
-    """Return kernels of one name as a row: means over time of what is known of all of them, and sums."""
+    """Return kernels of one name as a row: sums, and means over time of the values that all of them have."""
     weight = rows["duration_ns"].to_numpy(np.float64)
     made: dict[str, Any] = {"device": device, "kernel": kernel, "count": int(rows["count"].sum())}
     made["duration_ns"] = int(rows["duration_ns"].sum())
@@ -107,7 +107,7 @@ def _merged(device: Any, kernel: Any, rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _mean(values: npt.NDArray[np.float64], weight: npt.NDArray[np.float64]) -> float | None:
-    """Return the mean over time; None where a value is not known, so that no part stands for the whole."""
+    """Return the mean over time; None if a value is unknown, so that no part stands for the whole."""
     if np.isnan(values).any():
         return None
     return float((values * weight).sum() / weight.sum()) if weight.sum() > 0 else float(values.mean())

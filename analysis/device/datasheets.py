@@ -1,10 +1,10 @@
-"""What accelerators can do at most by their vendors' data sheets, to predict how times of kernels differ between two devices.
+"""Peak rates of accelerators from their vendors' data sheets, to predict how times of kernels differ between two devices.
 
-The numbers stand in datasheets.csv, a row per device as a program sees it (one die of an MI250X, one of a K80's two GPUs), each
-with its source. They are ceilings: dense, at the boost clock that the vendor states, and no kernel reaches them. A ratio of two
-of them predicts better than either alone. What is not known for sure is None, never 0.
+The numbers are in datasheets.csv, with a row for each device as a program sees it (one die of an MI250X, one of a K80's two GPUs)
+and its source. They are ceilings: dense, at the vendor's boost clock, and no kernel reaches them. A ratio of two of them predicts
+better than either alone. Values that are not certain are None, never 0.
 
-What a device really reaches is measured elsewhere: see ceilings.
+The rates that a device really reaches are measured: see ceilings.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 DATA = Path(__file__).with_name("datasheets.csv")
 
-# Element types as kernels have them -> as the table has them
+# Element types: of kernels -> of the table
 TYPES = {
     "f64": "f64", "f32": "f32", "tf32": "tf32", "f16": "f16", "bf16": "bf16", "f8e4m3": "f8", "f8e5m2": "f8", "f8_e4m3": "f8",
     "f8_e5m2": "f8", "s8": "s8", "u8": "s8",
@@ -33,7 +33,7 @@ _WITHOUT_TF32 = (
 _LANE = {2: 5e9 / 10, **{generation: rate * 1e9 * 128 / 130 / 8 for generation, rate in ((3, 8), (4, 16), (5, 32))}}
 _CHIP_TO_CHIP = {"NVLink-C2C": 450e9}
 
-# What names have or lack without being another device
+# Words that do not make a name another device's
 _NOISE = frozenset(
     ("accelerator", "amd", "corporation", "geforce", "generation", "gpu", "graphics", "instinct", "intel", "nvidia", "oam")
 ) | {"r", "radeon", "tesla", "tm", "vf"}
@@ -43,15 +43,15 @@ _MEMORY = re.compile(r"hbm\d?e?|gddr\d?x?")
 
 @dataclass(frozen=True)
 class Datasheet:
-    """One device. Rates are per second, one way where there are two directions; None is unknown.
+    """One device. Rates are per second, in one direction if there are two; None is unknown.
 
-    names: as captures may show the device, without words that say nothing (see lookup). multiprocessors: SMs or compute units.
-    boost_hz: the highest clock that the vendor promises. memory_gb: as the vendor counts, so mostly of 2**30 bytes.
+    names: as captures may show the device, without words that do not matter (see lookup). multiprocessors: SMs or compute units.
+    boost_hz: the highest clock that the vendor states. memory_gb: as the vendor counts, so mostly in units of 2**30 bytes.
     bandwidth: of the device's memory, bytes/s. host_link: such as "PCIe 4 x16", and host_bandwidth its bytes/s in one direction.
     link_bandwidth: of all links to other devices (NVLink, Infinity Fabric) together, bytes/s in one direction. l2_bytes: size of
-    the level-2 cache. vector and tensor: operations/s, where a multiplication with addition is two, by type of the operands
-    (f64, f32, tf32, f16, bf16, f8, s8); tensor: on tensor cores or matrix units, dense, accumulating in 32 bits (f64 in 64).
-    source: whose document tells the numbers.
+    the level-2 cache. vector and tensor: operations/s, counting a multiply-add as two, by type of the operands (f64, f32, tf32,
+    f16, bf16, f8, s8); tensor: on tensor cores or matrix units, dense, accumulating in 32 bits (f64 in 64). source: the document
+    with the numbers.
     """
 
     name: str
@@ -70,11 +70,11 @@ class Datasheet:
     tensor: Mapping[str, float] = field(hash=False)
 
     def flops(self, dtype: str, tensor_core: bool | None = None) -> float | None:
-        """Return the operations/s at most for operands of a type, such as f16, f8e4m3 or s8; None where it is not known.
+        """Return the peak operations/s for operands of a type, such as f16, f8e4m3 or s8; None if unknown.
 
-        tensor_core False: of the vector units. Otherwise of tensor cores; of the vector units where the device has no tensor
-        cores, or none for that type of number (f64, f32). f32 is TF32 only where tensor_core is True, and there float32
-        proper on devices that have no TF32.
+        tensor_core False: of the vector units. Otherwise of the tensor cores, or of the vector units if the device has no tensor
+        cores, or none for this type (f64, f32). f32 is TF32 only if tensor_core is True, and real float32 on devices without
+        TF32.
         """
         kind = TYPES.get(dtype)
         if kind is None:
@@ -92,11 +92,11 @@ class Datasheet:
 def lookup(name: str | None, multiprocessors: int | None = None) -> Datasheet | None:
     """Return the data sheet of a device that a capture names; None if the table has none or several.
 
-    Case, vendors' and brands' names and words such as GPU and VF do not matter, nor does a size of memory that is the device's
-    own; the most specific name wins. Any other word makes it another device: "Ti", "Laptop", "MIG 1g.5gb".
+    Case, names of vendors and brands and words such as GPU and VF do not matter, nor does a memory size that is the device's own;
+    the most specific name wins. Any other word makes it another device: "Ti", "Laptop", "MIG 1g.5gb".
 
-    multiprocessors: of the capture, if it tells. A device that has another number is not the one in the table, but a slice of
-    it, or a version with the same name. It also tells apart those that share a name (Orin, Xavier).
+    multiprocessors: the capture's, if known. A device with another number is not the one in the table, but a slice of it, or a
+    version with the same name. The number also distinguishes devices that share a name (Orin, Xavier).
     """
     words = _words(name or "")
     bare = tuple(word for word in words if not _SIZE.fullmatch(word) and not _MEMORY.fullmatch(word))
@@ -116,7 +116,7 @@ def table() -> tuple[Datasheet, ...]:
 
 @cache
 def _by_words() -> Mapping[tuple[str, ...], list[Datasheet]]:
-    """Return the data sheets by the words of each of their names."""
+    """Return the data sheets by the words in each of their names."""
     result: dict[tuple[str, ...], list[Datasheet]] = defaultdict(list)
     for row in table():
         for name in row.names:
@@ -125,7 +125,7 @@ def _by_words() -> Mapping[tuple[str, ...], list[Datasheet]]:
 
 
 def _words(name: str) -> tuple[str, ...]:
-    """Return the words of a device's name that tell which it is: A100-SXM4-40GB and "A100 SXM4 40 GB" have the same."""
+    """Return the words of a device's name that identify it: A100-SXM4-40GB and "A100 SXM4 40 GB" have the same."""
     joined = re.sub(r"(\d)\s*gi?b?\b", r"\1gb", name.lower())
     return tuple(word for word in re.findall(r"[a-z0-9]+", joined) if word not in _NOISE)
 
@@ -153,6 +153,6 @@ def _row(row: Mapping[str, str]) -> Datasheet:
 
 
 def _link_rate(link: str | None) -> float | None:
-    """Return bytes/s in one direction of a link such as "PCIe 4 x16"."""
+    """Return the bytes/s in one direction of a link such as "PCIe 4 x16"."""
     match = re.fullmatch(r"PCIe (\d) x(\d+)", link or "")
     return _LANE[int(match[1])] * int(match[2]) if match else _CHIP_TO_CHIP.get(link or "")

@@ -1,16 +1,16 @@
-"""Memory by what it is for, as far as the framework tells: PyTorch's allocator events, and the description of our own networks.
+"""Memory by purpose, from PyTorch's allocator events or the description of our own networks.
 
-PyTorch's trace says of each allocation when, where and how much, not what for. What it was for follows from the operator around
-it and from how long it lived:
+PyTorch's trace says when, where and how much memory is allocated, but not for what. The purpose follows from the operator around
+the allocation and from its lifetime:
 
-- workspace: given back before the innermost operator that took it ended;
-- activations: taken in the forward phase and kept longer;
-- gradients: taken in the backward phase and kept longer than it; what the backward phase gives back itself is "activation
-  gradients";
-- optimizer state: taken in the optimizer's phase and never given back;
-- temporary: anything else that was given back; unattributed: anything else that was kept.
+- workspace: freed before the innermost operator that allocated it ends;
+- activations: allocated in the forward phase and kept longer;
+- gradients: allocated in the backward phase and kept longer than it; memory that is freed within the backward phase is
+  "activation gradients";
+- optimizer state: allocated in the optimizer's phase and never freed;
+- temporary: anything else that is freed; unattributed: anything else that is kept.
 
-What was there before the recording (weights, mostly) is the allocator's own count before the first event, a row of its own.
+Memory allocated before the recording (mostly weights) is a row of its own: the allocator's own count before the first event.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ WORKSPACE, ACTIVATIONS, GRADIENTS = "workspace", "activations", "gradients"
 ACTIVATION_GRADIENTS, OPTIMIZER_STATE = "activation gradients", "optimizer state"
 TEMPORARY, UNATTRIBUTED = "temporary", "unattributed"
 FLOAT_BYTES = 4
-_STATES = {"sgd": 1, "rmsprop": 1, "adam": 2}  # tensors as large as the weights that an optimizer keeps (sgd: with momentum)
+_STATES = {"sgd": 1, "rmsprop": 1, "adam": 2}  # tensors of the weights' size that an optimizer keeps (sgd: with momentum)
 
 
 def peaks(trace: Trace) -> pd.DataFrame:
-    """Return a row per device: allocated and reserved bytes at most, when, in which step and phase.
+    """Return a row per device: peak allocated and reserved bytes, with the time, step and phase of the allocated peak.
 
     Columns: device, allocated_bytes, reserved_bytes, time_ns (of the allocated peak, since the first event), step, phase, events.
-    allocated_bytes is the allocator's own count where the source has it, else the sum of the events, then since the recording
-    began. Empty where no memory was recorded.
+    allocated_bytes is the allocator's own count if the source has it, else the sum of the events since the recording began. Empty
+    if no memory was recorded.
     """
     columns = ["device", "allocated_bytes", "reserved_bytes", "time_ns", "step", "phase", "events"]
     rows: list[dict[str, Any]] = []
@@ -68,9 +68,9 @@ def _phase(trace: Trace, events: pd.DataFrame, at: int) -> str | None:
 
 
 def kinds(trace: Trace) -> pd.DataFrame:
-    """Return what was allocated on each device at its peak, by kind: device, kind, bytes, blocks; adds up to the peak.
+    """Return the memory on each device at its peak, by kind: device, kind, bytes, blocks; adds up to the peak.
 
-    Needs addresses (PyTorch 1.12 and later); empty where the source has none.
+    Needs addresses (PyTorch 1.12 and later); empty if the source has none.
     """
     columns = ["device", "kind", "bytes", "blocks"]
     rows: list[dict[str, Any]] = []
@@ -87,23 +87,23 @@ def kinds(trace: Trace) -> pd.DataFrame:
 
 
 def by_device(trace: Trace) -> Iterator[tuple[str, Int, Int, pd.DataFrame]]:
-    """Yield of each device whose allocations have addresses: name, times of its events, what was allocated after each, blocks.
+    """Yield for each device whose allocations have addresses: name, times of its events, allocated bytes after each, blocks.
 
     Blocks: bytes, kind, layer (of the innermost operator around, else null), and `taken` and `given`, the numbers of the events
-    that took it and gave it back; of what was kept, the number of events.
+    that allocated and freed it; for blocks that were kept, `given` is the number of all events.
     """
     events = trace.memory[trace.memory["address"].notna()].sort_values("time_ns", kind="stable")
     for device, mine in events.groupby("device", observed=True, sort=True):
         blocks = _blocks(mine)
         operator = _operator_of(trace, blocks)
-        layers = np.array([*trace.operators["layer"].astype(object), None], dtype=object)  # the last is that of no operator, -1
+        layers = np.array([*trace.operators["layer"].astype(object), None], dtype=object)  # the last one is for no operator, -1
         counted = mine["allocated_bytes"].fillna(mine["bytes"].cumsum()).to_numpy(np.int64)
         blocks = blocks.assign(kind=_kinds(blocks, trace, operator), layer=layers[operator])
         yield str(device), mine["time_ns"].to_numpy(np.int64), counted, blocks
 
 
 def _blocks(events: pd.DataFrame) -> pd.DataFrame:
-    """Return what was taken, with the positions of the events that took it and gave it back (their number: never)."""
+    """Return the allocated blocks, with the positions of the events that allocated and freed them (number of events: never)."""
     table = events.reset_index(drop=True)
     address = table["address"].to_numpy(np.int64)
     order = np.lexsort((np.arange(len(table)), address))
@@ -128,7 +128,7 @@ def _operator_of(trace: Trace, events: pd.DataFrame) -> Int:
 
 
 def _kinds(blocks: pd.DataFrame, trace: Trace, row: Int) -> npt.NDArray[np.object_]:
-    """Return what each block was for (see the module's documentation). row: of the operator around it, or -1."""
+    """Return each block's kind (see the module's documentation). row: of the operator around it, or -1."""
     operators = trace.operators
     ended = np.append(operators["end_ns"].to_numpy(np.int64), 0)[row]
     phase = np.array([*operators["phase"].astype(object), None], dtype=object)[row]
@@ -148,7 +148,7 @@ def _kinds(blocks: pd.DataFrame, trace: Trace, row: Int) -> npt.NDArray[np.objec
 
 
 def _end_of_backward(trace: Trace, at: Int) -> Int:
-    """Return when the backward phase that is going on at each time ends: its last operator before the next step or forward."""
+    """Return the end of the backward phase that is active at each time: of its last operator before the next step or forward."""
     operators = trace.operators.sort_values("start_ns", kind="stable")
     telling = operators[operators["phase"].isin(["forward", "backward", "optimizer"])]
     backward = (telling["phase"] == "backward").to_numpy()
@@ -161,7 +161,7 @@ def _end_of_backward(trace: Trace, at: Int) -> Int:
 
 
 def stated(network: dict[str, Any], mode: str, batch: int) -> pd.DataFrame:
-    """Return what a run's network takes by its description, in float32: kind, bytes, how. Nothing of it is measured.
+    """Return a network's memory by its description, in float32: kind, bytes, how. None of it is measured.
 
     activations: the outputs of all layers for one batch, which training keeps for the gradients; frameworks keep more or less.
     """
@@ -174,7 +174,7 @@ def stated(network: dict[str, Any], mode: str, batch: int) -> pd.DataFrame:
         rows.append({"kind": GRADIENTS, "bytes": weights, "how": "as many as weights"})
         rows.append({
             "kind": OPTIMIZER_STATE, "bytes": None if states is None else weights * states,
-            "how": f"{name}: {'not known' if states is None else f'{states} for each weight'}",
+            "how": f"{name}: {'unknown' if states is None else f'{states} for each weight'}",
         })  # fmt: skip
     rows.append({"kind": ACTIVATIONS, "bytes": outputs, "how": f"outputs of all layers, batch {batch}"})
     return pd.DataFrame(rows, columns=["kind", "bytes", "how"]).astype({"bytes": "Int64"})

@@ -1,13 +1,13 @@
-"""Theoretical occupancy of GPU kernels: how many of a multiprocessor's warps can be resident, what limits them, the last wave.
+"""Theoretical occupancy of GPU kernels: the warps that can be resident on a multiprocessor, their limit, and the last wave.
 
-The rules are those of NVIDIA's occupancy calculator as CUDA 13.0 ships them (cuda_occupancy.h): warps are allocated whole,
+The rules are those of NVIDIA's occupancy calculator in CUDA 13.0 (cuda_occupancy.h): warps are allocated whole,
 registers per warp in units of 256 within a sub-partition of the multiprocessor, shared memory per block in units of 128 or 256
 bytes with 1 kB that the driver reserves from compute capability 8.0 on. Limits of warps, registers and shared memory: CUDA C++
-Programming Guide, "Technical specifications per compute capability". The split of L1 cache and shared memory counts as the
-driver's choice, with as much shared memory as there can be, which is its default.
+Programming Guide, "Technical specifications per compute capability". The split between L1 cache and shared memory is taken to be
+the driver's default: as much shared memory as possible.
 
-Not in captures and so not counted: thread block clusters, named barriers, what else runs on the multiprocessor, and that
-warps wait or end early: achieved occupancy needs hardware counters.
+Captures do not show, and so the rules leave out: thread block clusters, named barriers, other work on the multiprocessor, and
+warps that wait or end early. Achieved occupancy needs hardware counters.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from kernelscope.analysis.trace import Trace, plain
 WARP = 32
 BLOCK_THREADS = 1024
 REGISTER_UNIT = 256
-THREAD_REGISTERS = 255  # a kernel that is said to have more is none that ran
+THREAD_REGISTERS = 255  # no kernel with more can run
 UNLIMITED = 1 << 31
 
 
 @dataclass(frozen=True)
 class Limits:
-    """One compute capability: per multiprocessor, if not said otherwise; memory in bytes.
+    """One compute capability: limits per multiprocessor unless noted; memory in bytes.
 
-    block_registers, block_shared: most that one block may have (shared memory beyond 48 kB needs the program's consent).
+    block_registers, block_shared: the most that one block may have (shared memory beyond 48 kB needs the program's opt-in).
     """
 
     warps: int
@@ -50,7 +50,7 @@ def _older(warps: int, blocks: int, shared_kb: int, block_kb: int = 48, **more: 
 
 
 def _newer(warps: int, blocks: int, shared_kb: int) -> Limits:
-    """Compute capability 8.0 and later: a block may have all but the 1 kB that is reserved for each."""
+    """Return limits from compute capability 8.0 on: a block may have all shared memory but the 1 kB reserved for each block."""
     return Limits(warps, blocks, 65536, shared_kb * 1024, (shared_kb - 1) * 1024, reserved=1024, shared_unit=128)
 
 
@@ -66,7 +66,7 @@ LIMITS = {
     "12.0": _newer(48, 24, 100), "12.1": _newer(48, 24, 100),
 }  # fmt: skip
 
-# What limits the number of blocks; where several do, the first of these is named
+# What limits the number of blocks; of several, the first one is named
 LIMITERS = ("warps", "registers", "shared memory", "blocks")
 
 
@@ -89,12 +89,12 @@ class Occupancy:
 
 
 def resident_blocks(limits: Limits, threads: int, registers: int, shared: int) -> dict[str, int]:
-    """Return how many blocks each of LIMITERS lets a multiprocessor hold; 0 where a block cannot run at all."""
+    """Return how many blocks each of LIMITERS lets a multiprocessor hold; 0 if a block cannot run at all."""
     warps = ceil(threads / WARP)
     if not 0 < threads <= BLOCK_THREADS:
         return dict.fromkeys(LIMITERS, 0)
     per_warp = ceil(registers * WARP / REGISTER_UNIT) * REGISTER_UNIT
-    # a block's registers are checked as if its warps were spread over four sub-partitions, also where there are two (6.0)
+    # a block's registers are checked as if its warps were spread over four sub-partitions, even if there are two (6.0)
     fits = per_warp * ceil(warps / 4) * 4 <= limits.block_registers and registers <= THREAD_REGISTERS
     parts = limits.partitions
     by_registers = limits.registers // parts // per_warp * parts // warps if per_warp else UNLIMITED
@@ -111,15 +111,15 @@ def resident_blocks(limits: Limits, threads: int, registers: int, shared: int) -
 def of_launch(
     capability: str, grid: tuple[int, ...], block: tuple[int, ...], registers: int, shared: int, multiprocessors: int | None
 ) -> Occupancy | str:
-    """Return the occupancy of a launch, or in words why it is not known. shared: static and dynamic, of a block, in bytes."""
+    """Return the occupancy of a launch, or in words why it is unknown. shared: a block's static and dynamic memory, in bytes."""
     limits = LIMITS.get(capability)
     if limits is None:
-        return f"compute capability {capability} is in no table here"
+        return f"the limits of compute capability {capability} are unknown"
     threads, blocks = _product(block), _product(grid)
     limits_of = resident_blocks(limits, threads, registers, shared)
     resident = min(limits_of.values())
     if resident <= 0 or blocks <= 0:
-        return f"by the rules of compute capability {capability} no such block can run"
+        return f"by the limits of compute capability {capability} no such block can run"
     warps = ceil(threads / WARP)
     limiter = next(name for name in LIMITERS if limits_of[name] == resident)
     occupancy = resident * warps / limits.warps
@@ -146,7 +146,7 @@ _NEEDED = {"grid": "grid", "block": "block", "registers": "registers", "shared_m
 def table(trace: Trace) -> pd.DataFrame:
     """Return one row per kernel and launch geometry (COLUMNS), longest first; durations add up to those of all kernels.
 
-    reason: why the occupancy of a row is not known; null where it is. See Occupancy for the other columns.
+    reason: why the occupancy of a row is unknown, else null. See Occupancy for the other columns.
     """
     kernels = trace.kernels
     sums = kernels.groupby(_KEYS, dropna=False, observed=True, sort=False)[["count", "duration_ns"]].sum().reset_index()
@@ -163,19 +163,19 @@ def _row(row: dict[str, Any], device: dict[str, Any]) -> dict[str, Any]:
 
 
 def of_row(row: dict[str, Any], device: dict[str, Any]) -> Occupancy | str:
-    """Return the occupancy of a kernel, or in words why it is not known.
+    """Return the occupancy of a kernel, or in words why it is unknown.
 
-    row: its device, grid, block, registers and shared_memory, None where not known. device: what a Trace's info says of it.
+    row: its device, grid, block, registers and shared_memory, None if unknown. device: its entry in a Trace's info.
     """
     if row["device"] is None or not str(row["device"]).startswith("cuda"):
-        return "no kernel of an NVIDIA GPU"
+        return "not a kernel of an NVIDIA GPU"
     missing = [name for column, name in _NEEDED.items() if row[column] is None]
     if missing:
-        return f"the capture does not tell the {' and '.join(missing)}"
+        return f"the capture does not have the {' and '.join(missing)}"
     if not device.get("compute_capability"):
-        return "the capture does not tell the device's compute capability"
+        return "the capture does not have the device's compute capability"
     grid, block = (tuple(int(size) for size in str(row[name]).split(",")) for name in ("grid", "block"))
     if len(grid) != 3 or len(block) != 3:
-        return "grid or block have no three sizes"
+        return "grid or block does not have three sizes"
     shared, multiprocessors = int(row["shared_memory"]), device.get("multiprocessors")
     return of_launch(str(device["compute_capability"]), grid, block, int(row["registers"]), shared, multiprocessors)

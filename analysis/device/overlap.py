@@ -1,7 +1,7 @@
-"""What a device did at the same time: streams busy at once, computing beside copying and communicating, and its copies.
+"""Concurrency on a device: streams busy at once, computing during copies and communication, and its copies.
 
-Time is that of the measured steps, or of the whole capture where it has no steps. Each table's times of a device add up to that
-window exactly, in integer ns: every instant is in one row.
+Time is that of the measured steps, or of the whole capture if it has no steps. In each table, the times of a device add up to
+that window exactly, in integer ns: every instant is in one row.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ LARGER = "above 16 MiB"
 
 
 def streams(trace: Trace) -> pd.DataFrame:
-    """Return rows device, streams (how many had work at once; threads of a processor), time_ns and share of the window.
+    """Return rows device, streams (the number with work at once; threads of a processor), time_ns and share of the window.
 
-    Kernels, graphs and copies count as work. Raises EvidenceError when nothing has a time.
+    Kernels, graphs and copies count as work. Raises EvidenceError if nothing has a time.
     """
     windows, rows = _windows(trace), []
     work = _work(trace)
@@ -42,7 +42,7 @@ def streams(trace: Trace) -> pd.DataFrame:
 def activities(trace: Trace) -> pd.DataFrame:
     """Return rows device, activity (such as compute, compute + copy, communication, idle), time_ns and share of the window.
 
-    Communication without compute is what is exposed of it. Raises EvidenceError when nothing has a time.
+    Communication without compute is exposed. Raises EvidenceError if nothing has a time.
     """
     windows, rows = _windows(trace), []
     for device, mine in _work(trace).groupby("device", sort=True):
@@ -59,8 +59,8 @@ def activities(trace: Trace) -> pd.DataFrame:
 def copies(trace: Trace) -> pd.DataFrame:
     """Return copies by device, operation, memory and size: count, duration_ns, bytes, gbytes_per_s.
 
-    Durations add up to those of all copies. gbytes_per_s: bytes of the copies whose size is known over their time; of one
-    direction, as copies between host and device go. size: of one copy.
+    Durations add up to those of all copies. gbytes_per_s: bytes of the copies whose size is known over their time, counted in one
+    direction. size: of one copy.
     """
     table = trace.copies
     each = table["bytes"].astype("Float64") / table["count"].where(table["count"] > 0)
@@ -84,20 +84,20 @@ _Windows = tuple[Int, Int]
 
 
 def _windows(trace: Trace) -> _Windows:
-    """Return starts and ends of the measured steps, or of the whole capture where it has none."""
+    """Return starts and ends of the measured steps, or of the whole capture if it has none."""
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
     if len(steps):
         return intervals.edges(steps)
     tables = (trace.kernels, trace.graphs, trace.copies, trace.syncs, trace.calls, trace.operators, trace.ranges)
     timed = [table for table in tables if table["start_ns"].notna().any()]
     if not timed:
-        raise EvidenceError("the capture has no timeline: what ran at the same time is not told by totals")
+        raise EvidenceError("the capture has no timeline: totals do not show what ran at the same time")
     low, high = min(int(table["start_ns"].min()) for table in timed), max(int(table["end_ns"].max()) for table in timed)
     return np.array([low], dtype=np.int64), np.array([high], dtype=np.int64)
 
 
 def _work(trace: Trace) -> pd.DataFrame:
-    """Return the device work that has a time, with its activity. Executions of graphs count as compute."""
+    """Return the device work with times, with its activity. Executions of graphs count as compute."""
     parts = []
     for table, name in ((trace.kernels, COMPUTE), (trace.graphs, COMPUTE), (trace.copies, COPY)):
         rows = table.loc[table["start_ns"].notna(), ["device", "thread", "start_ns", "end_ns"]].assign(activity=name)
@@ -125,7 +125,7 @@ def _union(start: Int, end: Int) -> tuple[Int, Int]:
 
 
 def _levels(start: Int, end: Int, weight: Int, windows: _Windows) -> dict[int, int]:
-    """Return for how long each sum of the weights of open intervals lasted, 0 included: together the length of the windows."""
+    """Return how long each sum of the weights of open intervals lasts, including 0: together the length of the windows."""
     whole = int((windows[1] - windows[0]).sum())
     times = np.concatenate([start, end])
     order = np.argsort(times, kind="stable")

@@ -1,4 +1,4 @@
-"""Tensor cores and TF32: which share of the kernels' time multiplies on tensor cores, by element type, and whether TF32 is on."""
+"""Tensor cores and TF32: the share of the kernels' time on tensor cores, by element type, and whether TF32 is on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelscope.analysis.trace import CONVOLUTIONS, Trace
 YES, NO, UNKNOWN = "yes", "no", "unknown"
 ON, OFF = "on", "off"
 
-# Settings of a run (child.json) and what they switch: matrix products or convolutions
+# Settings of a run (child.json) and what they control: matrix products or convolutions
 _SETTINGS = {
     "tf32_matmul": "matrix products", "tf32_cudnn": "convolutions", "tf32": "all", "tf32_execution": "all",
     "tensor_float_32": "all",
@@ -22,7 +22,7 @@ _SETTINGS = {
 def table(trace: Trace) -> pd.DataFrame:
     """Return rows dtype, tensor_cores (yes, no, unknown), count, duration_ns, share; durations add up to those of all kernels.
 
-    "no" are kernels whose name tells that they use none; of those that multiply nothing, that is so by their kind.
+    "no" are kernels that use none by their name, or by their kind if they multiply nothing.
     """
     kernels = trace.kernels
     uses = kernels["tensor_core"].map({True: YES, False: NO}).astype("string").fillna(UNKNOWN)
@@ -38,10 +38,10 @@ def table(trace: Trace) -> pd.DataFrame:
 def tf32(trace: Trace, settings: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
     """Return whether TF32 is on for matrix products and for convolutions: of (what), state (on, off, unknown) and evidence.
 
-    settings: those of the run, as its child reported them.
+    settings: those of the run, as its child process reported them.
 
-    Kernels that are named for TF32 are the strongest evidence; else the framework's settings say it. float32 kernels without
-    tensor cores say off only of what they are. On the processor there is none, and all is unknown.
+    Kernels named for TF32 are the strongest evidence, then the framework's settings. float32 kernels without tensor cores say off
+    only for what they compute. Processors have no TF32, so both are unknown.
     """
     kernels = trace.kernels
     gpu = kernels[kernels["device"].astype("string").str.startswith("cuda").fillna(False)]
@@ -55,7 +55,7 @@ def tf32(trace: Trace, settings: Mapping[str, Any] | None = None) -> list[dict[s
 
 
 def _by_names(kernels: pd.DataFrame) -> tuple[str, str]:
-    """Return the state that names of kernels tell, and in words by which."""
+    """Return the state by the kernels' names, and the evidence in words."""
     if kernels.empty:
         return UNKNOWN, "no kernels of a GPU that compute this"
     single = kernels["dtype"].isin(["f32", "tf32"])
@@ -66,7 +66,7 @@ def _by_names(kernels: pd.DataFrame) -> tuple[str, str]:
         return ON, f"{count} kernels such as {name[:80]}"
     if plain.any():
         return OFF, f"{int(kernels.loc[plain, 'count'].sum())} float32 kernels, none on tensor cores"
-    return UNKNOWN, "no float32 kernels whose names tell"
+    return UNKNOWN, "no float32 kernels whose names show it"
 
 
 def _by_settings(settings: Mapping[str, Any], what: str, otherwise: str) -> tuple[str, str]:

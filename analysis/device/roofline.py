@@ -1,7 +1,7 @@
 """Attained rates of kernels and layers against measured ceilings (the roofline model, Williams, Waterman and Patterson 2009).
 
-Operations and bytes are those of analysis.device.work, bytes algorithmic; time is that of the rows whose numbers are known, so
-that a rate is of one thing. A row's ceiling is the lower one of the product and of the copy times its operations per byte.
+Operations and (algorithmic) bytes are those of analysis.kernels.work; time is that of the rows whose numbers are known, so that
+both are of the same work. A row's ceiling is the lower one of the product and of the copy times its operations per byte.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ RATES = (
 class Roofline:
     """table: a row per kernel and problem, or per layer and phase; durations add up to kernel_ns, in integer ns.
 
-    Columns: the keys; count; duration_ns (all repetitions); flops and bytes (of all of them; null unknown); known_ns (of
-    duration_ns, what flops or bytes are known of); intensity (flops a byte); gflops_per_s and gbytes_per_s; of_product, of_copy
-    and of_roofline (shares of the ceilings named beside them); bound: product or copy, whichever limits at this intensity;
-    reason: why a rate is withheld or a ceiling is missing.
+    Columns: the keys; count; duration_ns (all repetitions); flops and bytes (of all repetitions; null if unknown); known_ns (the
+    part of duration_ns whose flops or bytes are known); intensity (flops per byte); gflops_per_s and gbytes_per_s; of_product,
+    of_copy and of_roofline (shares of the ceilings named beside them); bound: product or copy, whichever limits at this
+    intensity; reason: why a rate is withheld or a ceiling is missing.
 
-    By layer there is time_ns too: the layer's conserved share of the mean step, which adds up to step_ns.
+    By layer there is also time_ns: the layer's conserved share of the mean step, which adds up to step_ns.
     """
 
     by: str
@@ -67,9 +67,9 @@ class Roofline:
 
 
 def roofline(trace: Trace, by: str = "kernel", ceilings: Ceilings | None = None) -> Roofline:
-    """Return the rates of a trace's kernels by one of BY, those of the measured steps where it has steps.
+    """Return the rates of a trace's kernels by one of BY; only of the measured steps if it has steps.
 
-    Raises EvidenceError when there are no kernels.
+    Raises EvidenceError if there are no kernels.
     """
     if by not in BY:
         raise EvidenceError(f"unknown roofline by {by!r}; known: {', '.join(BY)}")
@@ -79,7 +79,7 @@ def roofline(trace: Trace, by: str = "kernel", ceilings: Ceilings | None = None)
     if ceilings is not None:
         _check_device(kernels, ceilings)
     if not chosen.any():
-        raise EvidenceError("the capture holds no kernels in measured steps; there is nothing to set against a ceiling")
+        raise EvidenceError("the capture holds no kernels in measured steps; there is nothing to compare with a ceiling")
     rows = _with_work(trace).iloc[np.flatnonzero(chosen)]
     keys = [*_KERNEL_KEYS, *_WORK_KEYS] if by == "kernel" else ["layer", "phase"]
     table = _summed(rows, keys)
@@ -87,7 +87,7 @@ def roofline(trace: Trace, by: str = "kernel", ceilings: Ceilings | None = None)
     if by == "layer":
         table, step_ns = _with_steps(table, trace)
     table = _rated(table, rows, keys, ceilings)
-    notes = list(ceilings.notes) if ceilings else ["no ceilings: rates are not set against anything; see `roofline --help`"]
+    notes = list(ceilings.notes) if ceilings else ["no ceilings: rates are not compared with any; see `roofline --help`"]
     if not chosen.all():
         notes.append(f"{int((~chosen).sum())} kernels outside of measured steps are left out")
     beyond = int(table["reason"].str.contains("not possible", regex=False).fillna(False).sum()) if len(table) else 0
@@ -101,21 +101,21 @@ def roofline(trace: Trace, by: str = "kernel", ceilings: Ceilings | None = None)
 
 
 def _check_device(kernels: pd.DataFrame, ceilings: Ceilings) -> None:
-    """Raise EvidenceError when the ceilings are those of another kind of device than the kernels ran on."""
+    """Raise EvidenceError if the ceilings are of another kind of device than the kernels ran on."""
     kinds = {str(device).partition(":")[0] for device in kernels["device"].dropna().unique()}
     if ceilings.device and kinds and ceilings.device.partition(":")[0] not in kinds:
-        raise EvidenceError(f"ceilings of {ceilings.device} say nothing of kernels on {', '.join(sorted(kinds))}; name others")
+        raise EvidenceError(f"ceilings of {ceilings.device} do not apply to kernels on {', '.join(sorted(kinds))}; name others")
 
 
 def _with_work(trace: Trace) -> pd.DataFrame:
-    """Return the kernels with their operations and bytes, as far as they are known; sums and counts as integers."""
+    """Return the kernels with their operations and bytes, as far as known; sums and counts as integers."""
     result = work.of_kernels(trace)
     kernels = trace.kernels.drop(columns=[*_WORK_KEYS, "transpose"])
     return pd.concat([kernels, result.drop(columns="source")], axis=1)
 
 
 def _summed(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Add rows up by keys. A sum of flops or bytes is of those rows that tell them: flops_ns and bytes_ns are their durations."""
+    """Add rows up by keys. Sums of flops or bytes are over the rows that have them; flops_ns and bytes_ns are their durations."""
     parts = rows[[*keys, "count", "duration_ns", "flops", "bytes"]].copy()
     duration = parts["duration_ns"]
     for name in ("flops", "bytes"):
@@ -129,7 +129,7 @@ def _summed(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 
 def _with_steps(table: pd.DataFrame, trace: Trace) -> tuple[pd.DataFrame, int | None]:
-    """Add each layer's conserved share of the mean step, and the parts of the step that are no layer's kernels as rows."""
+    """Add each layer's conserved share of the mean step, and the parts of the step without a layer's kernels as rows."""
     if not trace.has_timeline():
         return table, None
     result = breakdown(trace, "layer")
@@ -137,7 +137,7 @@ def _with_steps(table: pd.DataFrame, trace: Trace) -> tuple[pd.DataFrame, int | 
         return table, None
     named = result.table.astype({"layer": "string", "phase": "string"})
     in_brackets = named["layer"].str.startswith("(").fillna(False)
-    # what has no layer stands in brackets there; its kernels are one row here
+    # work without a layer is in parentheses there; its kernels are one row here
     shares = named.assign(layer=named["layer"].mask(in_brackets)).groupby(["layer", "phase"], dropna=False)["time_ns"].sum()
     table = table.astype({"layer": "string", "phase": "string"})
     joined = table.merge(shares.reset_index(), on=["layer", "phase"], how="outer", sort=False)
@@ -147,9 +147,9 @@ def _with_steps(table: pd.DataFrame, trace: Trace) -> tuple[pd.DataFrame, int | 
 
 
 def _rated(table: pd.DataFrame, rows: pd.DataFrame, keys: list[str], ceilings: Ceilings | None) -> pd.DataFrame:
-    """Add RATES, and drop what they are made of."""
+    """Add RATES, and drop the columns that they are made of."""
     kinds = None
-    if "dtype" not in keys:  # of a layer: the type that most of its operations are in
+    if "dtype" not in keys:  # a layer's type is that of most of its operations
         known = rows[rows["flops"].notna()].assign(dtype=rows["dtype"].astype("string"), flops=rows["flops"].astype("float64"))
         sums = known.groupby([*keys, "dtype"], observed=True, dropna=False)["flops"].sum().reset_index()
         most = sums.sort_values("flops").drop_duplicates(keys, keep="last")
@@ -169,11 +169,11 @@ def _key(row: dict[Any, Any], keys: list[str]) -> tuple[Any, ...]:
 
 
 def _rates(row: dict[Any, Any], dtype: str | None, tensor_core: bool | None, ceilings: Ceilings | None) -> dict[str, Any]:
-    """Return RATES of one row: what is not known or cannot be is None, and `reason` says why."""
+    """Return RATES of one row: unknown and impossible values are None, and `reason` says why."""
     flops, moved = row["flops"], row["bytes"]
     result: dict[str, Any] = {**dict.fromkeys(RATES), "flops": flops, "bytes": moved}
     if flops is None and moved is None:
-        return {**result, "reason": "nothing tells its operations or bytes" if row["count"] else "no kernels"}
+        return {**result, "reason": "its operations and bytes are unknown" if row["count"] else "no kernels"}
     reasons: list[str] = []
     product = copy = None
     if ceilings is not None:
@@ -195,7 +195,7 @@ def _rates(row: dict[Any, Any], dtype: str | None, tensor_core: bool | None, cei
 def _attained(
     amount: int | None, duration_ns: int, ceiling: Ceiling | None, unit: str, reasons: list[str]
 ) -> tuple[float | None, float | None]:
-    """Return a rate per second and its share of the ceiling; neither where it is beyond it, with the reason added."""
+    """Return a rate per second and its share of the ceiling; neither if it exceeds the ceiling, with the reason added."""
     if not amount or not duration_ns:
         return None, None
     rate = amount / duration_ns * 1e9
@@ -204,14 +204,14 @@ def _attained(
     share = rate / ceiling.rate
     if share <= REFUSED:
         return rate, share
-    why = "the data came from a cache or was not all moved" if unit == "GB/s" else "it computes less than is counted"
+    why = "the data came from a cache or was not all moved" if unit == "GB/s" else "it computes less than counted"
     measured = f"{ceiling.name} ({ceiling.rate / 1e9:.3g} {unit})"
     reasons.append(f"{share:.0%} of the {measured}: not possible; {why}, the time is too short, or the ceiling too low")
     return None, None
 
 
 def _bound(rates: dict[str, Any], product: Ceiling | None, copy: Ceiling | None) -> dict[str, Any]:
-    """Return what limits a row at its intensity, and which share of that limit it attains."""
+    """Return what limits a row at its intensity, and the share of that limit that it attains."""
     if copy is not None and rates["flops"] is None:
         return {"bound": "copy", "of_roofline": rates["of_copy"]}
     if product is None or copy is None or rates["intensity"] is None:

@@ -1,4 +1,4 @@
-"""All tables of a device's work by name, as plain rows: what `kernelscope device` shows."""
+"""All tables of a device's work by name, as plain rows, for `kernelscope device`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ SCHEMA = "kernelscope/device/1"
 Rows = list[dict[str, Any]]
 Record = Mapping[str, Any]  # run.json of our own run; empty for other captures
 
-_NO_MEMORY = "no memory was recorded; PyTorch's profiler does with profile_memory=True, nsys with --cuda-memory-usage=true"
+_NO_MEMORY = "no memory was recorded; PyTorch's profiler records it with profile_memory=True, nsys with --cuda-memory-usage=true"
 
 
-# Tables of a trace alone, and what is said where they have no rows
+# Tables of a trace alone, and the reason if they have no rows
 _OF_TRACE: Mapping[str, tuple[Callable[[Trace], pd.DataFrame], str]] = {
     "occupancy": (occupancy.table, "the capture holds no kernels"),
     "tensor-cores": (precision.table, "the capture holds no kernels"),
-    "metrics": (counters.table, "no hardware counters were read; `ncu --csv --page raw` prints them, for `import` too"),
+    "metrics": (counters.table, "no hardware counters were recorded; `ncu --csv --page raw` prints them, also for `import`"),
     "streams": (overlap.streams, "the capture holds no device work"),
     "overlap": (overlap.activities, "the capture holds no device work"),
     "copies": (overlap.copies, "the capture holds no copies"),
@@ -32,9 +32,9 @@ NAMES = ("occupancy", "metrics", "tensor-cores", "tf32", "streams", "overlap", "
 
 
 def tables(trace: Trace, names: Sequence[str], record: Record | None = None) -> dict[str, Rows | str]:
-    """Return the tables of these names; in place of one that the trace has nothing for, the reason.
+    """Return the tables of these names; the reason in place of one for which the trace has no evidence.
 
-    record: run.json of our own run, which tells settings and the network.
+    record: run.json of our own run, which has settings and the network.
     """
     result: dict[str, Rows | str] = {}
     for name in names:
@@ -50,7 +50,7 @@ def _rows(trace: Trace, name: str, record: Record) -> Rows:
     if name == "occupancy" and kinds and "cuda" not in kinds:
         raise EvidenceError(f"no kernel ran on an NVIDIA GPU, but on {', '.join(sorted(kinds))}")
     if name in ("tensor-cores", "tf32") and kinds == {"cpu"}:
-        raise EvidenceError("a processor has none")
+        raise EvidenceError("processors have no tensor cores")
     if name == "tf32":
         return precision.tf32(trace, record.get("settings"))
     if name == "memory":
@@ -63,12 +63,12 @@ def _rows(trace: Trace, name: str, record: Record) -> Rows:
 
 
 def _memory(trace: Trace, record: Record) -> Rows:
-    """Return memory by kind at the peak; of a run without such a recording, what its network takes by its description."""
+    """Return memory by kind at the peak; for a run without a recording of memory, from its network's description."""
     result = plain.rows(memory.kinds(trace))
     if result:
         return [{**row, "how": "allocator's events, at the peak"} for row in result]
     if len(trace.memory):
-        raise EvidenceError("the memory events have no addresses, which tie what is given back to what was taken")
+        raise EvidenceError("the memory events have no addresses, which match frees with allocations")
     network, options = record.get("network"), record.get("options")
     if not network or not options:
         raise EvidenceError(_NO_MEMORY)

@@ -1,4 +1,4 @@
-"""Energy of a step: how much (`steps`), and of which layers and kinds of kernels (`layers`)."""
+"""Energy of a step: in total (`steps`), and by layer and kind of kernel (`layers`)."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from kernelscope.analysis.trace import Trace
 
 KEYS = {"layer": ["layer"], "kind": ["kind"], "both": ["layer", "kind"]}
 RAPL_LAG_NS = 1_000_000
-_LONGEST_AVERAGE_NS = 500_000_000  # power averaged over longer tells less than the energy counter's own differences
-_LATE = 0.05  # share of device work that may run in another step than it was launched in
+_LONGEST_AVERAGE_NS = 500_000_000  # power averaged over more time says less than differences of the energy counter
+_LATE = 0.05  # share of device work that may run in another step than the one that launched it
 
 
 def steps(run: Run) -> list[Summary]:
-    """Return what each source (GPU, processor, memory) consumed per step; raise EvidenceError where there is no energy pass."""
+    """Return the energy per step of each source (GPU, processor, memory); raise EvidenceError if there is no energy pass."""
     result = recording(run)
     return [summarise(result, source) for source in result.sources()]
 
 
 def of_step(run: Run) -> dict[str, Any]:
-    """Return the energy per step of the device that computes, for a table of runs; null where it was not recorded.
+    """Return the energy per step of the device that computes, for a table of runs; null if it was not recorded.
 
-    energy_uj, energy_interval_uj and net_energy_uj as in Summary; energy_unavailable: why a recorded pass does not tell it.
+    energy_uj, energy_interval_uj and net_energy_uj as in Summary; energy_unavailable: why a recorded pass does not give it.
     """
     nothing = dict.fromkeys(("energy_uj", "energy_interval_uj", "net_energy_uj", "energy_unavailable"))
     if "energy" not in run.record.get("passes", {}):
@@ -53,8 +53,8 @@ def of_step(run: Run) -> dict[str, Any]:
 def layers(run: Run, by: str = "layer") -> Layers:
     """Split the energy per step of the device that computes by layer, by kind of kernel, or by both (a key of KEYS).
 
-    By layer, the rows also have what each layer took alone (see replay), null for all that did not run alone.
-    Raises EvidenceError where there is no energy pass or no kernels pass, or where either cannot carry it.
+    By layer, the rows also have the energy of each layer that ran alone (see replay), else null. Raises EvidenceError if there is
+    no energy pass or no kernels pass, or if their evidence is not good enough.
     """
     result = recording(run)
     source = _computing(result, run.record["options"]["device"])
@@ -71,23 +71,23 @@ def layers(run: Run, by: str = "layer") -> Layers:
 
 
 def replays(run: Run) -> list[Replay]:
-    """Return what the layers took that ran alone; needs no kernels pass. Raises EvidenceError where there is no energy pass."""
+    """Return the energy of layers that ran alone; needs no kernels pass. Raises EvidenceError if there is no energy pass."""
     result = recording(run)
     source = _computing(result, run.record["options"]["device"])
     return replays_of(result, source, summarise(result, source))
 
 
 def _computing(repeat: EnergyRepeat, device: str) -> Consumer:
-    """Return the source that the kernels run on: the GPU, or all of the processor's packages together."""
+    """Return the source on which the kernels run: the GPU, or all of the processor's packages together."""
     sources = repeat.sources()
     if device != "cpu":
         gpus = [source for source in sources if source.device.startswith("cuda")]
         if not gpus:
-            raise EvidenceError(f"{repeat.folder}: no energy counter of a GPU; its energy by layer is not known")
+            raise EvidenceError(f"{repeat.folder}: no energy counter of a GPU; its energy by layer is unknown")
         return gpus[0]
     packages = [source for source in sources if source.name.startswith("processor")]
     if not packages:
-        raise EvidenceError(f"{repeat.folder}: no energy counter of a processor; its energy by layer is not known")
+        raise EvidenceError(f"{repeat.folder}: no energy counter of a processor; its energy by layer is unknown")
     if len(packages) == 1:
         return packages[0]
     count = min(len(source.counter.time_ns) for source in packages)  # they are polled together
@@ -96,7 +96,7 @@ def _computing(repeat: EnergyRepeat, device: str) -> Consumer:
 
 
 def _readings(repeat: EnergyRepeat, source: Consumer, record: dict[str, Any]) -> PowerSamples:
-    """Return the power samples of a source: of a GPU's power field where it is fast, else of the energy counter."""
+    """Return the power samples of a source: from a GPU's power field if it is fast, else from the energy counter."""
     if source.device == "cpu":
         return from_counter(source.counter, RAPL_LAG_NS)
     power = repeat.readings("gpu_power_w", source.device)
@@ -107,7 +107,7 @@ def _readings(repeat: EnergyRepeat, source: Consumer, record: dict[str, Any]) ->
 
 
 def _averaged(sampling: dict[str, Any], device: str, record: dict[str, Any]) -> list[int]:
-    """Return over which times the GPU's power may be averaged, in ns, as the sampler described it; empty: one update period."""
+    """Return the times (ns) over which the GPU's power may be averaged, from the sampler; empty: one update period."""
     index = next((gpu.get("index") for gpu in record.get("gpus", []) if gpu.get("device") == device), None)
     for source in sampling.get("sources", []):
         for gpu in source.get("gpus", []):
@@ -117,9 +117,9 @@ def _averaged(sampling: dict[str, Any], device: str, record: dict[str, Any]) -> 
 
 
 def _check_places(kernels: pd.DataFrame, trace: Trace) -> None:
-    """Raise EvidenceError where much of the device's work runs in a later step than it was launched in.
+    """Raise EvidenceError if much of the device's work runs in a later step than the one that launched it.
 
-    Then the host's steps, which are all that the energy pass knows, do not say what the device does.
+    The energy pass knows only the host's steps, and these do not say then what the device does.
     """
     timed = kernels[kernels["launch_ns"].notna() & kernels["start_ns"].notna()]
     if timed.empty:
@@ -129,6 +129,6 @@ def _check_places(kernels: pd.DataFrame, trace: Trace) -> None:
     share = float(timed["duration_ns"][late].sum()) / max(float(timed["duration_ns"].sum()), 1.0)
     if share > _LATE:
         raise EvidenceError(
-            f"{share:.0%} of the device's work runs in a later step than it was launched in: where in a step its layers run is"
-            " not known, and so is their energy not"
+            f"{share:.0%} of the device's work runs in a later step than the one that launched it: where in a step its layers run"
+            " is unknown, and so is their energy"
         )

@@ -1,13 +1,13 @@
-"""Energy between two times from a counter that was polled, with bounds for its edges.
+"""Energy between two times from a polled counter, with bounds for its edges.
 
-A counter stands still between its updates (about 100 ms on NVIDIA GPUs, 1 ms for RAPL), so that a difference of two readings can
-miss up to one update's energy at either end. Two things are made of it:
+A counter does not change between its updates (about 100 ms on NVIDIA GPUs, 1 ms for RAPL), so a difference of two readings can
+miss up to one update's energy at either end. There are two results:
 
-- an estimate: the difference between the first and the last update inside, brought to the whole time by its mean power;
-- bounds that assume nothing but that the counter never falls: what was counted between updates that are certainly inside, and
-  between readings that are certainly outside.
+- an estimate: the difference between the first and the last update inside, scaled to the whole time by its mean power;
+- bounds that only assume that the counter never falls: the energy between updates that are certainly inside, and between readings
+  that are certainly outside.
 
-Source: for why readings must be matched with updates, Yang, Adamek and Armour, SC24 (arXiv 2312.02741), and ML.ENERGY's Zeus.
+Source, on why readings must be matched with updates: Yang, Adamek and Armour, SC24 (arXiv 2312.02741), and ML.ENERGY's Zeus.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FEWEST_UPDATES = 5  # inside a window: with fewer, its edges are a large part of
 
 @dataclass(frozen=True)
 class Energy:
-    """Joules of some time: an estimate, and bounds; high_j is None where the counter was not read after the next update."""
+    """Joules of a stretch of time: an estimate, and bounds; high_j is None if the counter was not read after the next update."""
 
     joules: float
     low_j: float
@@ -36,7 +36,7 @@ class Energy:
 
 
 class Counter:
-    """Readings of one counter in order of time: time_ns and joules, both [readings]. Raises EvidenceError where it falls."""
+    """Readings of one counter in order of time: time_ns and joules, both [readings]. Raises EvidenceError if it falls."""
 
     def __init__(self, name: str, time_ns: Int, joules: Float):
         order = np.argsort(time_ns, kind="stable")
@@ -58,7 +58,7 @@ class Counter:
         return round(float(np.median(np.diff(self.update_ns)))) if len(self.update_ns) > 1 else None
 
     def between(self, start_ns: int, end_ns: int) -> Energy:
-        """Return the energy between two times; raise EvidenceError when the counter changed too seldom in between."""
+        """Return the energy between two times; raise EvidenceError if the counter changed too seldom in between."""
         inside = np.flatnonzero((self.before >= start_ns) & (self.after <= end_ns))
         if len(inside) < FEWEST_UPDATES:
             took = (end_ns - start_ns) / 1e9

@@ -1,4 +1,4 @@
-"""Energy of each layer and kind: power samples folded by their phase in the step, and said only where they resolve it."""
+"""Energy of each layer and kind, from power samples folded by their phase in the step; given only if the samples resolve it."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ Float = npt.NDArray[np.float64]
 Int = npt.NDArray[np.int64]
 
 NOT_RESOLVED = "(not resolved)"
-_WIDE = "uncertain by"  # how the reason begins of rows that have an upper bound at least
+_WIDE = "uncertain by"  # begins the reason of rows that still have an upper bound
 FEWEST_WINDOWS = 3
-_TELLING = 3.0  # times what a row has at the step's mean power: up to there its upper bound is told
+_TELLING = 3.0  # times a row's energy at the step's mean power: larger upper bounds are left out
 FEWEST_SAMPLES = 50
 LARGEST_DISAGREEMENT = (
     0.10  # between samples and counter, or between the steps of the kernels pass and of the energy pass, halved
 )
-GPU_LAG_NS = 5_000_000  # a new value may be shown so long after the time that it is of: nobody documents it
+GPU_LAG_NS = 5_000_000  # a new value may appear this long after the time that it stands for; this is not documented
 _LAGS = 5
-_OFFSETS = 8  # places between two polls at which an update is taken to have been
+_OFFSETS = 8  # assumed places of an update between two polls
 
 
 @dataclass(frozen=True)
 class PowerSamples:
-    """Power samples. Each is the mean over some time that ended between `after` and `by` (two polls): watts, all [samples].
+    """Power samples. Each is the mean over a time that ended between `after` and `by` (two polls): watts, all [samples].
 
-    averaged_ns: how long that time may be, every possibility; an empty list: since the update before, own_ns [samples]. lag_ns:
-    how much later than that a value may have been shown.
+    averaged_ns: the possible lengths of that time; an empty list: since the update before, own_ns [samples]. lag_ns: how much
+    later a value may have appeared.
     """
 
     own_ns: Float
@@ -48,7 +48,7 @@ class PowerSamples:
 
 
 def from_power(time_ns: Int, watts: Float, averaged_ns: list[int]) -> PowerSamples:
-    """Return the updates of a polled power field: where its value changes; a value that stands says nothing new."""
+    """Return the updates of a polled power field: the readings at which its value changes."""
     changed = np.flatnonzero(np.diff(watts) != 0) + 1
     update = (time_ns[changed] + time_ns[changed - 1]) / 2
     period = float(np.median(np.diff(update))) if len(update) > 1 else 0.0
@@ -57,7 +57,7 @@ def from_power(time_ns: Int, watts: Float, averaged_ns: list[int]) -> PowerSampl
 
 
 def from_counter(counter: Counter, lag_ns: int = 0) -> PowerSamples:
-    """Return the mean power between each two updates of an energy counter."""
+    """Return the mean power between consecutive updates of an energy counter."""
     elapsed = np.diff(counter.update_ns)
     watts = np.diff(counter.update_j) / (elapsed / 1e9)
     return PowerSamples(elapsed, counter.before[1:], counter.after[1:], watts, [], lag_ns)
@@ -67,8 +67,8 @@ def from_counter(counter: Counter, lag_ns: int = 0) -> PowerSamples:
 class Layers:
     """Rows that add up to the step's energy, and how they were found.
 
-    rows: the profile's keys, energy_uj (null where refused), low_uj, high_uj, idle_uj, time_ns, power_w, reason; the last row is
-    (not resolved): what all refused rows have together. facts: samples, resolution_ns, gain, averaged_ns.
+    rows: the profile's keys, energy_uj (null if refused), low_uj, high_uj, idle_uj, time_ns, power_w, reason; the last row is
+    (not resolved): the sum of all refused rows. facts: phase_gap_ns, samples, averaged_ns, lags_ns, gain, kernels_pass_step.
     """
 
     rows: pd.DataFrame
@@ -78,26 +78,26 @@ class Layers:
 def by_class(
     profile: Profile, readings: PowerSamples, windows: list[pd.DataFrame], counter: Counter, step_uj: int, idle_w: float | None
 ) -> Layers:
-    """Split a step's energy by the classes of a profile; raise EvidenceError where the evidence cannot carry that at all.
+    """Split a step's energy by the classes of a profile; raise EvidenceError if the evidence is not good enough.
 
-    windows: the steps of each. Settings that are not known (how long a sample averages, how late it is shown, how far phases of
-    the two passes are apart) are all tried, and intervals cover what all of them say.
+    windows: the steps of each. All values of unknown settings (a sample's averaging time, its lag, the offset between phases of
+    the two passes) are tried, and intervals cover all results.
     """
     step_ns = float(np.mean([_length(steps) / len(steps) for steps in windows]))
     apart = abs(profile.step_ns / step_ns - 1.0)
     if len(windows) < FEWEST_WINDOWS:
-        raise EvidenceError(f"{len(windows)} windows, {FEWEST_WINDOWS} are needed to tell energy by layer; record more")
+        raise EvidenceError(f"{len(windows)} windows, {FEWEST_WINDOWS} are needed for energy by layer; record more")
     if apart > 2 * LARGEST_DISAGREEMENT:
         raise EvidenceError(
             f"a step takes {profile.step_ns / step_ns:.2f} times as long in the kernels pass as in the energy pass: the kernels'"
-            " places in the step are not known well enough to tell energy by layer"
+            " places in the step are not known well enough for energy by layer"
         )
     lags = np.linspace(-apart * step_ns / 2, readings.lag_ns + apart * step_ns / 2, _LAGS)
     samples = sum(
         _inside(readings, steps, readings.averaged_ns[0] if readings.averaged_ns else None, 0.0).sum() for steps in windows
     )
     if samples < FEWEST_SAMPLES:
-        raise EvidenceError(f"{samples} power samples, {FEWEST_SAMPLES} are needed to tell energy by layer; record more windows")
+        raise EvidenceError(f"{samples} power samples, {FEWEST_SAMPLES} are needed for energy by layer; record more windows")
     possible: list[int | None] = [*readings.averaged_ns] or [None]
     ways = [(averaged, float(lag)) for averaged in possible for lag in sorted(lags, key=abs)]
     fits = [fit(_windows(profile, readings, windows, counter, *way)) for way in ways]
@@ -112,7 +112,7 @@ def by_class(
 
 
 def _best(fits: list[Fit]) -> Fit:
-    """Return the fit that leaves least: of settings that are not known, the likeliest."""
+    """Return the fit with the smallest misfit: that of the likeliest settings."""
     return min(fits, key=lambda result: result.misfit_w)
 
 
@@ -121,12 +121,12 @@ def _length(steps: pd.DataFrame) -> int:
 
 
 def _averaged(readings: PowerSamples, averaged: int | None) -> Float:
-    """Return how long the time of each sample was."""
+    """Return the averaging time of each sample."""
     return readings.own_ns if averaged is None else np.full(len(readings.watts), float(averaged))
 
 
 def _inside(readings: PowerSamples, steps: pd.DataFrame, averaged: int | None, lag: float) -> npt.NDArray[np.bool_]:
-    """Return which samples are of this window only."""
+    """Return which samples lie in this window entirely."""
     begun = readings.after - _averaged(readings, averaged) - lag
     return np.asarray((begun >= int(steps["start_ns"].iloc[0])) & (readings.by - lag <= int(steps["end_ns"].iloc[-1])))
 
@@ -150,7 +150,7 @@ def _windows(
 
 
 def _largest_gap(readings: PowerSamples, windows: list[pd.DataFrame]) -> float:
-    """Return the largest part of a step, 0 to 1, in which no sample of any window ends: large where both periods are in step."""
+    """Return the largest part of a step, 0 to 1, in which no sample of any window ends: large if both periods are in sync."""
     phases = []
     for steps in windows:
         start, end = (steps[edge].to_numpy(np.int64) for edge in ("start_ns", "end_ns"))
@@ -163,12 +163,12 @@ def _largest_gap(readings: PowerSamples, windows: list[pd.DataFrame]) -> float:
 
 
 def _rows(profile: Profile, fits: list[Fit], step_ns: float, step_uj: int, idle_w: float | None, gap_ns: float) -> pd.DataFrame:
-    """Return the rows, refused ones without energy, and (not resolved) with what these have together."""
+    """Return the rows, refused ones without energy, and (not resolved) with the sum of these."""
     share = profile.until[-1]
     centre = _best(fits)
     slack = max(abs(one.gain - 1.0) for one in fits)
     energy = intervals.apportion(centre.watts * share, step_uj)
-    scale = step_ns / 1e3  # microjoules of a watt for a whole step
+    scale = step_ns / 1e3  # microjoules of one watt over a whole step
     low = np.maximum(np.min([one.low for one in fits], axis=0) * share * scale - slack * energy, 0.0)
     high = np.max([one.high for one in fits], axis=0) * share * scale + slack * energy
     rows = profile.classes.copy()
@@ -186,14 +186,14 @@ def _rows(profile: Profile, fits: list[Fit], step_ns: float, step_uj: int, idle_
     left = {"time_ns": int(rows["time_ns"][refused].sum()), "energy_uj": int(energy[refused].sum())}
     rows.loc[refused, ["energy_uj", "low_uj", "power_w"]] = pd.NA
     rows.loc[refused & ~rows["reason"].str.startswith(_WIDE).fillna(False).to_numpy(bool), "high_uj"] = pd.NA
-    beyond = rows["high_uj"].astype("float64") > _TELLING * share * step_uj  # a bound that tells nothing
+    beyond = rows["high_uj"].astype("float64") > _TELLING * share * step_uj  # the bound is too large to be useful
     rows.loc[refused & beyond.fillna(False).to_numpy(bool), "high_uj"] = pd.NA
     rest = {**dict.fromkeys(profile.classes.columns, NOT_RESOLVED), **left}
     return pd.concat([rows, pd.DataFrame([rest])], ignore_index=True).astype({"energy_uj": "Int64", "time_ns": "int64"})
 
 
 def _refusal(slack: float, energy: int, low: float, high: float, seen: bool, skipped: bool) -> str | None:
-    """Return why a row's energy is not said, or None where it is."""
+    """Return why a row's energy is withheld, or None if it is not."""
     if slack > LARGEST_DISAGREEMENT:
         return f"power samples and energy counter disagree by {slack:.0%}"
     if not seen:

@@ -1,7 +1,7 @@
-"""What runs at each phase of a step, and from it what ran while a power sample was taken.
+"""The work at each phase of a step, and from it the work during a power sample.
 
-The kernels pass says when each kernel runs within its step; the energy pass knows only where its steps begin and end, for nothing
-else is on. So steps of both are laid over each other by phase, the share of a step that is over (0 to 1).
+The kernels pass knows when each kernel runs within its step; the energy pass knows only where its steps begin and end, as no
+other instrument is on. So steps of both are aligned by phase, the elapsed share of a step (0 to 1).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ NO_KERNEL = "(no kernel)"
 
 @dataclass(frozen=True)
 class Profile:
-    """The classes (names of rows) and how much of a step each has had at each phase.
+    """The classes (names of rows), and the time of each up to each phase of a step.
 
-    classes: one row per class. until: [BINS + 1, classes], the share of the step's time up to phase i / BINS in which the class
-    ran; its last row adds up to 1. step_ns: the mean step that it was taken from.
+    classes: one row per class. until: [BINS + 1, classes], the share of the step's time in which the class ran up to phase
+    i / BINS; its last row adds up to 1. step_ns: the mean step of the kernels pass.
     """
 
     classes: pd.DataFrame
@@ -55,10 +55,10 @@ class Profile:
 
 
 def profile(kernels: pd.DataFrame, steps: pd.DataFrame, keys: list[str]) -> Profile:
-    """Return what runs at each phase of these steps, by the columns `keys` of the kernels (null is a class of its own).
+    """Return the work at each phase of these steps, by the columns `keys` of the kernels (null is a class of its own).
 
-    Where several kernels run at once they share the time equally; where none runs the class is (no kernel). Raises EvidenceError
-    where there is no kernel with a time in a step.
+    Kernels that run at once share the time equally; time without any is the class (no kernel). Raises EvidenceError if no kernel
+    has a time in a step.
     """
     ordered = steps.sort_values("start_ns")
     start, end = (ordered[edge].to_numpy(np.int64) for edge in ("start_ns", "end_ns"))
@@ -66,7 +66,7 @@ def profile(kernels: pd.DataFrame, steps: pd.DataFrame, keys: list[str]) -> Prof
     begun, over = (timed[edge].to_numpy(np.int64) for edge in ("start_ns", "end_ns"))
     index, step, low, high = intervals.split_at(begun, over, start, end)
     if not len(index):
-        raise EvidenceError("no kernel of this device has a time within a step: its energy cannot be told by layer")
+        raise EvidenceError("no kernel of this device has a time within a step: its energy cannot be split by layer")
     group = timed.iloc[index].groupby(keys, dropna=False, observed=True, sort=False)
     number = group.ngroup().to_numpy()
     classes = group.size().reset_index()[keys].astype("string")
@@ -84,7 +84,7 @@ def profile(kernels: pd.DataFrame, steps: pd.DataFrame, keys: list[str]) -> Prof
 
 
 def _ramps(first: Float, last: Float, weight: Float) -> Float:
-    """Return at each phase how much of these pieces, each of a weight, lies before it."""
+    """Return for each phase how much of these weighted pieces lies before it."""
     grid = np.arange(BINS + 1) / BINS
     return np.maximum(_risen(grid, first, weight) - _risen(grid, last, weight), 0.0)
 

@@ -1,4 +1,4 @@
-"""The energy pass of a run folder: its windows, its steps, and the counters and power readings that were polled meanwhile."""
+"""The energy pass of a run folder: its windows and steps, and the counters and power readings polled meanwhile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COLUMNS = ("time_ns", "core", "device", "metric", "value")
 
 @dataclass(frozen=True)
 class Consumer:
-    """What consumes: a GPU (device "cuda:0"), or a processor's package or its memory (device "cpu", core: the package)."""
+    """A consumer of energy: a GPU (device "cuda:0"), or a processor's package or its memory (device "cpu")."""
 
     name: str
     device: str
@@ -36,8 +36,8 @@ class Consumer:
 class EnergyRepeat:
     """One repeat of the energy pass.
 
-    windows: kind (idle, warmup, window), window, start_ns, end_ns, as tracer.outside.energy wrote them. steps: the Trace's table.
-    samples: time_ns, core, device, metric, value. sampling: what the sources said of themselves.
+    windows: kind (idle, warmup, window, replay), window, start_ns, end_ns, as tracer.outside.energy wrote them. steps: the
+    Trace's table. samples: time_ns, core, device, metric, value. sampling: the sources' description of themselves.
     """
 
     folder: Path
@@ -48,7 +48,7 @@ class EnergyRepeat:
     sampling: dict[str, Any]
 
     def sources(self) -> list[Consumer]:
-        """Return every energy counter that was polled, GPUs first; raise EvidenceError when there is none."""
+        """Return every polled energy counter, GPUs first; raise EvidenceError if there is none."""
         result = []
         for metric, what in COUNTERS.items():
             mine = self.samples[self.samples["metric"] == metric]
@@ -69,12 +69,12 @@ class EnergyRepeat:
         return mine.sort_values("time_ns", ignore_index=True)
 
     def spans(self, kind: str) -> list[tuple[int, int]]:
-        """Return (start_ns, end_ns) of what was recorded of one kind, in order."""
+        """Return (start_ns, end_ns) of the windows of one kind, in order."""
         rows = self.windows[self.windows["kind"] == kind]
         return [(int(start), int(end)) for start, end in zip(rows["start_ns"], rows["end_ns"], strict=True)]
 
     def measured(self) -> list[pd.DataFrame]:
-        """Return the steps of each measured window, in order of time; raise EvidenceError when there is none."""
+        """Return the steps of each measured window, in order of time; raise EvidenceError if there is none."""
         numbers = self.windows.loc[self.windows["kind"] == "window", "window"]
         steps = [self.steps[self.steps["window"] == number].sort_values("start_ns") for number in numbers]
         result = [table for table in steps if len(table)]
@@ -84,13 +84,13 @@ class EnergyRepeat:
 
 
 def recording(run: Run) -> EnergyRepeat:
-    """Return the energy pass of a run folder; raise EvidenceError, with the reason that the run gave, when it has none."""
+    """Return the energy pass of a run folder; raise EvidenceError, with the run's own reason, if it has none."""
     entry = run.record.get("passes", {}).get(NAME, {})
     folders = [run.path / relative for relative in entry.get("folders", [])]
     whole = [folder for folder in folders if (folder / "windows.jsonl").is_file() and (folder / "samples.parquet").is_file()]
     if not whole:
         profiled = run.record.get("recorder") == PROFILE
-        usual = "of scripts it is not recorded" if profiled else "it was not recorded; run again with --energy"
+        usual = "it is not recorded for scripts" if profiled else "it was not recorded; run again with --energy"
         raise EvidenceError(
             f"{run.path}: no energy: {entry.get('reason') or run.record.get('unavailable', {}).get(NAME) or usual}"
         )

@@ -1,7 +1,7 @@
-"""Watts of each class of work from power samples, by regression that allows no negative power, with honest intervals.
+"""Watts of each class of work from power samples, by non-negative regression, with intervals.
 
 A sample is the mean power over some time, and so the mean of the classes' powers weighted by their shares of that time. Steps
-repeat and samples fall on ever other phases of them, so that many samples tell classes apart that no single one resolves.
+repeat and samples fall on different phases of them, so many samples together resolve classes that no single one does.
 
 Sources: folding by phase: Lang and Rünger, High-resolution power profiling of GPU functions, Euro-Par 2013; non-negative least
 squares: Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23 (scipy.optimize.nnls); equality by weighting: its
@@ -24,14 +24,14 @@ from kernelscope.analysis.accounting.statistics import CONFIDENCE, student_t
 Float = npt.NDArray[np.float64]
 
 RESAMPLES = 400
-_COUNTER_WEIGHT = 100.0  # the counter's mean power of a window counts as so many samples times the window's, squared
+_COUNTER_WEIGHT = 100.0  # the weight of the counter's mean power, squared and times the number of the window's samples
 _SMALLEST = 1e-12  # of the largest eigenvalue: below it a combination of classes was never seen
-_SEEN = 1e-3  # a class is distinguished from the others when no more of it than this lies in what was never seen
+_SEEN = 1e-3  # a class is distinguished from the others if no more of it than this lies in combinations never seen
 
 
 @dataclass(frozen=True)
 class Window:
-    """Samples of one window: shares [samples, classes], watts [samples]; and the whole of it: whole [classes], mean_w."""
+    """Samples of one window: shares [samples, classes], watts [samples]; and of the whole window: whole [classes], mean_w."""
 
     shares: Float
     watts: Float
@@ -43,8 +43,8 @@ class Window:
 class Fit:
     """Watts of each class, [classes] each: estimate, interval, and whether the class can be distinguished from the others at all.
 
-    gain: mean of the samples by the mean of what the fit says of them: how far samples and counter agree. misfit_w: root mean
-    square of what the fit leaves.
+    gain: the samples' mean over the mean that the fit predicts for them: how far samples and counter agree. misfit_w: root mean
+    square of the residuals.
     """
 
     watts: Float
@@ -56,7 +56,7 @@ class Fit:
 
 
 def fit(windows: list[Window], seed: int = 0) -> Fit:
-    """Return the watts of each class. Two windows or more are needed for an interval; the caller sees to that."""
+    """Return the watts of each class. An interval needs two windows or more; the caller ensures that."""
     gram = np.stack([_gram(window) for window in windows])
     moment = np.stack([_moment(window) for window in windows])
     estimate = _non_negative(gram.sum(axis=0)[None], moment.sum(axis=0)[None])[0]
@@ -83,7 +83,7 @@ def _moment(window: Window) -> Float:
 
 def _non_negative(gram: Float, moment: Float) -> Float:
     """Solve least squares with non-negative unknowns, given normal equations: [problems, classes(, classes)] each."""
-    from scipy.optimize import nnls  # slow to import, and needed here only
+    from scipy.optimize import nnls  # slow to import, and only needed here
 
     values, vectors = np.linalg.eigh(gram)
     keep = values > _SMALLEST * values[:, -1:]
@@ -95,7 +95,7 @@ def _non_negative(gram: Float, moment: Float) -> Float:
 
 
 def _free(gram: Float, moment: Float) -> Float:
-    """Solve least squares, given the normal equations; of what was never seen the smallest solution."""
+    """Solve least squares, given the normal equations; for combinations never seen, the smallest solution."""
     return np.asarray(np.linalg.pinv(gram, rcond=_SMALLEST, hermitian=True) @ moment)
 
 
@@ -109,7 +109,7 @@ def _bootstrap(gram: Float, moment: Float, seed: int) -> tuple[Float, Float]:
 
 
 def _jackknife(gram: Float, moment: Float) -> tuple[Float, Float]:
-    """Return the free estimate and how far its interval reaches, from leaving out one window after the other."""
+    """Return the unconstrained estimate and how far its interval reaches, by leaving out one window after the other."""
     count = len(gram)
     centre = _free(gram.sum(axis=0), moment.sum(axis=0))
     without = np.stack([_free(gram.sum(axis=0) - gram[i], moment.sum(axis=0) - moment[i]) for i in range(count)])

@@ -1,8 +1,8 @@
-"""Energy of layers that ran alone: a check of what power samples say of them within whole steps.
+"""Energy of layers that ran alone: a check of the energy by power samples within whole steps.
 
-One call is all of the layer's calls of one step, forward and backward. Its energy is what the counter says of a window of such
-calls, less the idle power for the time that they took. Its interval needs no steady power: the counter's bounds for the window
-(see counter), and the interval of the idle power.
+One call stands for all of the layer's calls in one step, forward and backward. Its energy is the counter's for a window of such
+calls, less the idle power over their time. Its interval does not assume steady power: it comes from the counter's bounds for the
+window (see counter) and the interval of the idle power.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NOTE = "replay_note"
 
 @dataclass(frozen=True)
 class Replay:
-    """One layer alone: microjoules of one call net of idle, with their interval; None, and the reason, where not known."""
+    """One layer alone: microjoules of one call net of idle, with their interval; None, and the reason, if unknown."""
 
     layer: str
     energy_uj: int | None = None
@@ -36,7 +36,7 @@ class Replay:
 
 
 def replays(recording: EnergyRepeat, source: Consumer, summary: Summary) -> list[Replay]:
-    """Return each layer that the pass tried to run alone. summary: of the same source; it knows the idle power."""
+    """Return each layer that the pass tried to run alone. summary: of the same source, with its idle power."""
     rows = recording.windows[recording.windows["kind"] == "replay"]
     return [_replay(row, source.counter, summary) for row in plain.rows(rows)]
 
@@ -54,7 +54,7 @@ def _replay(row: dict[str, Any], counter: Counter, summary: Summary) -> Replay:
     except EvidenceError as error:
         return Replay(layer, call_ns=call_ns, calls=calls, reason=str(error))
     if summary.idle_w is None:
-        return Replay(layer, call_ns=call_ns, calls=calls, reason="the idle power is not known")
+        return Replay(layer, call_ns=call_ns, calls=calls, reason="the idle power is unknown")
     call_s = (end - start) / 1e9 / calls
     low = high = None
     if summary.idle_low_w is not None and summary.idle_high_w is not None:

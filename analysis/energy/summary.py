@@ -1,4 +1,4 @@
-"""Joules per step and per sample, gross and net of the idle baseline, with their intervals."""
+"""Joules per step and per sample, gross and net of the idle baseline, with intervals."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kernelscope.analysis.energy.counter import Counter, Energy
 from kernelscope.analysis.energy.recording import Consumer, EnergyRepeat
 from kernelscope.analysis.errors import EvidenceError
 
-IDLE_PARTS = 5  # the idle time is cut into so many parts, so that its power has an interval
+IDLE_PARTS = 5  # the idle time is cut into parts, so that its power has an interval
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What one source consumed. Energies are integer microjoules of one step; None is not known.
+    """The energy of one source, in integer microjoules of one step; None is unknown.
 
     energy_uj: mean over windows; low_uj, high_uj: 95% interval of that mean (Student's t over windows). least_uj, most_uj: bounds
-    by the counter's updates, without assuming steady power. net_*: without the idle power. sample_uj: of one sample of the batch.
+    from the counter's updates, without assuming steady power. net_*: without the idle power. sample_uj: of one sample in a batch.
     """
 
     source: str
@@ -51,7 +51,7 @@ class Summary:
 
 
 def summarise(recording: EnergyRepeat, source: Consumer) -> Summary:
-    """Return what one source consumed per step; raise EvidenceError where its counter changed too seldom."""
+    """Return the energy per step of one source; raise EvidenceError if its counter changed too seldom."""
     windows = recording.measured()
     spans = [(int(steps["start_ns"].iloc[0]), int(steps["end_ns"].iloc[-1]), len(steps)) for steps in windows]
     energies = [source.counter.between(start, end) for start, end, _ in spans]
@@ -75,7 +75,7 @@ def summarise(recording: EnergyRepeat, source: Consumer) -> Summary:
 
 
 def micro(joules: float) -> int:
-    """Return whole microjoules."""
+    """Return joules as integer microjoules."""
     return round(joules * 1e6)
 
 
@@ -101,7 +101,7 @@ def _most(energies: list[Energy], counts: np.ndarray[Any, np.dtype[np.float64]])
 
 
 def _idle(recording: EnergyRepeat, counter: Counter) -> tuple[float, float | None] | None:
-    """Return the idle power in watts and its reach; None where the child was not left asleep long enough to tell."""
+    """Return the idle power in watts and its reach; None if the child was not asleep long enough."""
     watts = []
     for start, end in recording.spans("idle"):
         edges = np.linspace(start, end, IDLE_PARTS + 1).astype(np.int64)
@@ -116,7 +116,7 @@ def _idle(recording: EnergyRepeat, counter: Counter) -> tuple[float, float | Non
 
 
 def _net(mean: float, reach: float | None, step_s: float, idle_w: float, idle_reach: float | None) -> tuple[float, float | None]:
-    """Return joules per step without the idle power; errors of both add as independent ones do."""
+    """Return joules per step without the idle power; the errors of both add as independent errors."""
     both = None if reach is None or idle_reach is None else float(np.hypot(reach, idle_reach * step_s))
     return mean - idle_w * step_s, both
 

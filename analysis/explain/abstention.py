@@ -10,12 +10,12 @@ from kernelscope.analysis.explain import again, noise, program
 from kernelscope.analysis.explain.model import Case, Side
 
 LEAST_COVERAGE = 0.8
-# Two runs of one program differ by as much, in where its memory lies: no interval over a few restarts shows it reliably
+# Two runs of one program can differ by this much by where memory lies; intervals over a few restarts may not show it
 SMALLEST_DIFFERENCE = 0.015  # of the faster side's step
 
 
 def coverage(side: Side) -> float:
-    """Return the share of a side's recorded time of which it is known what it was: by layer if it knows any, else by kind."""
+    """Return the share of a side's recorded time that is known by layer or, without layers, by kind."""
     cells = side.cells
     known = ~cells["cause"].isin([OUTSIDE, UNSEEN, OPAQUE_GRAPH]) & (cells["kind"].fillna("") != "unknown")
     if cells["layer"].notna().any() and side.facts.get("network"):
@@ -24,10 +24,10 @@ def coverage(side: Side) -> float:
 
 
 def _recorded_once(case: Case) -> tuple[str, str] | None:
-    """Return why a single recording of each side cannot tell causes, or None."""
+    """Return why a single recording of each side cannot show causes, and what to do; None if it can."""
     if program.same(case):
         return (
-            "both sides ran the same program, arguments, settings and versions on one machine: what differs is chance or load",
+            "both sides ran the same program, arguments, settings and versions on one machine: the difference is chance or load",
             f"if the difference matters, {again.of_sides(case.a, case.b, case.account.restarts)}",
         )
     busy = {side.name: cores for side in (case.a, case.b) if (cores := noise.busy(side)) is not None}
@@ -41,9 +41,9 @@ def _recorded_once(case: Case) -> tuple[str, str] | None:
 
 
 def _only_waiting(case: Case) -> tuple[str, str] | None:
-    """Return that a step is longer by waiting alone, where others kept cores busy: what is computed takes as long as before.
+    """Return that a step is longer only by waiting, because other processes kept cores busy: the work takes as long as before.
 
-    Where there are restarts, they must have kept very many busy: three may all have met them on one side by chance.
+    With restarts this needs very many busy cores, as three restarts of one side may all have met them by chance.
     """
     account, used = case.account, case.account.processor
     cores = noise.disturbed(case.a, case.b)
@@ -53,14 +53,14 @@ def _only_waiting(case: Case) -> tuple[str, str] | None:
         return None
     times = " and ".join(f"{ns / 1e6:.3g}" for ns in (used.a_ns, used.b_ns))
     return (
-        f"the steps need as much processor time ({times} ms), and other processes kept up to {cores:.1f} cores busy: "
-        "what differs is how long they waited for a core",
+        f"the steps need about as much processor time ({times} ms), and other processes kept up to {cores:.1f} cores busy: "
+        "the difference is how long they waited for a core",
         "record it again when the machine is idle",
     )
 
 
 def unfair(a: Side, b: Side) -> list[str]:
-    """Return the fairness checks that failed, in words; empty where none did or none could be made."""
+    """Return the fairness checks that failed, in words; empty if none failed or none could be made."""
     network = a.facts.get("network")
     if not network or a.check is None or b.check is None:
         return []
@@ -71,14 +71,14 @@ def unfair(a: Side, b: Side) -> list[str]:
 
 
 def _to_attribute(side: Side) -> str:
-    """Return what to do where little of a side's time could be attributed."""
+    """Return what to do if little of a side's time could be attributed."""
     if again.recorded_by(side.facts) == again.CAPTURE:
         return "record it with ranges around its layers and with its kernels; see docs/captures.md"
     return f"see which lines take the rest: kernelscope breakdown {side.path} --by line"
 
 
 def reason(case: Case, force: bool) -> tuple[str, str] | None:
-    """Return why no cause can be named and what to do about it, or None."""
+    """Return why no cause can be named and what to do about it; None if causes can be named."""
     a, b, account = case.a, case.b, case.account
     if account.floor and a.path != b.path:
         once = _recorded_once(case)
@@ -111,6 +111,6 @@ def reason(case: Case, force: bool) -> tuple[str, str] | None:
     if abs(wall.delta_ns) < SMALLEST_DIFFERENCE * faster:
         return (
             f"the difference is under {SMALLEST_DIFFERENCE:.1%} of a step, as much as two runs of one program can differ by",
-            f"if so little matters, {again.of_sides(a, b, account.restarts)}",
+            f"if so small a difference matters, {again.of_sides(a, b, account.restarts)}",
         )
     return None

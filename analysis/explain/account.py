@@ -2,8 +2,8 @@
 
     sum(rows.delta_ns) + instrumentation_ns == wall.delta_ns
 
-On each side the cells of the traced pass, less what recording cost (see instrumentation), are rounded once, so that they add
-up to an integer; what is then left between them and the clean step is the row "instrumentation".
+On each side, the cells of the traced pass, less the cost of recording (see instrumentation), are rounded once, so that they add
+up to an integer. What is left between them and the clean step is the row "instrumentation".
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _ROW_KEYS = ["layer", "phase", "cell"]
 
 
 def account(a: Side, b: Side, matches: Sequence[Match]) -> Account:
-    """Return the account of why B takes another time than A."""
+    """Return the account of why B takes more or less time than A."""
     turns = estimates.paired(a.windows, b.windows)
     has_clean = a.clean_ns is not None and b.clean_ns is not None
-    alike = a.framework != b.framework or (a.layers_ns is None) == (b.layers_ns is None)  # what recording cost is told in one way
+    alike = a.framework != b.framework or (a.layers_ns is None) == (b.layers_ns is None)  # one way to find the cost of recording
     tables = {key: _Cells(side, has_clean, side.layers_ns if alike else None) for key, side in (("a", a), ("b", b))}
     labels = {"a": {n: m.label for m in matches for n in m.a}, "b": {n: m.label for m in matches for n in m.b}}
     cells = pd.concat([table.rounded(side, labels[side]) for side, table in tables.items()], ignore_index=True)
@@ -66,7 +66,7 @@ class _Cells:
     """One side's cells as matrices over windows, and their estimate.
 
     keys: one row per distinct KEYS; time, count, duration: [windows, keys], per step. weights: of each window in the estimate.
-    factor: by which to multiply each cell's time so that what recording cost is taken out.
+    factor: to multiply each cell's time by, to take out the cost of recording.
     """
 
     def __init__(self, side: Side, clean: bool, layers_ns: pd.Series[float] | None) -> None:
@@ -89,7 +89,7 @@ class _Cells:
         self.removed_ns = round(float((estimate * (1 - self.factor)).sum()))
 
     def weighted(self, counts: npt.NDArray[np.int64], wall_ns: Float, steps: npt.NDArray[np.int64]) -> Float:
-        """Return weights of windows that are there so often: half of them where there is a clean step, else all their steps."""
+        """Return the weights of windows drawn so often: with a clean step, of the closest half of them; else by their steps."""
         if self.target_ns is not None:
             return estimates.closest_half(wall_ns, self.target_ns, counts)
         weights = counts * steps
@@ -98,7 +98,7 @@ class _Cells:
     def rounded(self, side: str, labels: dict[str, str]) -> pd.DataFrame:
         """Return the cells with integer time_ns, and the layer (label of its match), phase and cell of their row.
 
-        What clips gradients is in no layer's row: the other side may clip by operators of its own, which are in none.
+        Kernels that clip gradients are in no layer's row, as the other side may clip with operators that are in no layer.
         """
         estimate = (self.weights @ self.time) * self.factor
         table = self.keys.assign(side=side, count=self.weights @ self.count, duration_ns=self.weights @ self.duration)
@@ -112,7 +112,7 @@ class _Cells:
 
 
 def _rows(cells: pd.DataFrame, labels: dict[str, dict[str, str]]) -> pd.DataFrame:
-    """Return the rows with both sides' sums, the largest difference first."""
+    """Return the rows with both sides' sums, largest difference first."""
     sums = cells.groupby([*_ROW_KEYS, "side"], sort=False)[["time_ns", "count"]].sum().unstack("side")
     rows = pd.DataFrame(index=sums.index)
     for side in ("a", "b"):
@@ -142,8 +142,9 @@ def _differences(
 ) -> Float:
     """Return the difference of every row under each draw of windows: [draws, rows].
 
-    once: each side was recorded once. Then its rows add up to its clean step in each draw: how long traced windows took in all
-    tells nothing of the step, and a disturbed one would make all rows uncertain. How processes differ is in the floor.
+    once: each side was recorded once. Then a side's rows add up to its clean step in each draw: the total time of traced
+    windows says nothing about the step, and a disturbed window would make all rows uncertain. The floor covers how processes
+    differ.
     """
     position = pd.Series(np.arange(len(rows)), index=rows["row"])
     total = np.zeros((len(counts), len(rows)))
@@ -174,9 +175,9 @@ def _add_intervals(rows: pd.DataFrame, samples: Float, by_restart: Float, floor:
 
 
 def _clean_wall(a: Side, b: Side, floor: float) -> Wall | None:
-    """Return the clean steps of both sides, medians over windows, and the interval of their difference from paired windows.
+    """Return both sides' clean steps, medians over windows, and the interval of their difference from paired windows.
 
-    floor: of sides that were recorded once each; then the interval is that, and how their windows vary.
+    floor: for sides that were recorded once each; then the interval comes from it and from the variation of windows.
     """
     if a.clean_ns is None or b.clean_ns is None:
         return None
@@ -188,7 +189,7 @@ def _clean_wall(a: Side, b: Side, floor: float) -> Wall | None:
 
 
 def _recorded_wall(tables: dict[str, _Cells], turns: Turns) -> Wall:
-    """Return the steps as recorded, where no clean pass is there on both sides."""
+    """Return the steps as recorded, if not both sides have a clean pass."""
     a, b = tables["a"], tables["b"]
     ends = round(a.recorded_ns), round(b.recorded_ns)
     if len(turns.a) < 2:
@@ -213,9 +214,9 @@ PARTS = 8
 
 
 def parts(account: Account) -> tuple[str, list[Part]]:
-    """Return what to add the rows up by (layer or kind), and the largest parts; the rest is one part. They add up to the rows.
+    """Return what to sum the rows by (layer or kind), and the largest parts; the rest is one part. They add up to the rows.
 
-    Of the two groupings the one whose largest parts hold more of the difference says more.
+    The grouping is the one whose largest parts hold more of the difference.
     """
     rows = account.rows
     layer = rows["layer"] + " " + rows["phase"]

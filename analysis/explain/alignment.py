@@ -1,13 +1,12 @@
-"""Which layers of two networks stand for the same.
+"""Which layers of two networks correspond.
 
-Names come first: of our own runs they are canonical. What has no namesake is aligned as sequences are (S. B. Needleman, C. D.
-Wunsch, J. Mol. Biol. 48, 1970): the pairs in order, with gaps, that are most alike by operator type, output shape, FLOPs and
-parameters (see similarity). Besides one to one, one layer may stand for several consecutive ones of the other side, where
-FLOPs, parameters or shapes add up so. Layers of the same name hold the alignment in place. What is left on both sides, nearby
-and alike, is paired in another order: branches of a network are run in any.
+Names come first: in our own runs they are canonical. Layers without a namesake are aligned as sequences (S. B. Needleman, C. D.
+Wunsch, J. Mol. Biol. 48, 1970): the pairs in order, with gaps, that are most alike in operator type, output shape, FLOPs and
+parameters (see similarity). One layer may also correspond to several consecutive layers of the other side, if FLOPs, parameters
+or shapes add up. Layers of the same name anchor the alignment. Layers that are left on both sides, close by and alike, are
+paired in another order, as branches of a network run in any order.
 
-Names that mislead (numbers that a framework gave, say) show in a clearly better alignment without them; then they
-only decide between equals.
+Misleading names (such as numbers from a framework) show as a clearly better alignment without them; then they only break ties.
 """
 
 from __future__ import annotations
@@ -24,27 +23,27 @@ from kernelscope.analysis.explain.model import Layer, Match
 from kernelscope.analysis.explain.sequences import GAP, NEVER, Move, best
 from kernelscope.tracer.outside.suggestions import meant
 
-MISLED = 0.1  # names are dropped where the alignment without them is better by this share of the layers, and by a whole pair
+MISLED = 0.1  # names are dropped if the alignment without them is better by this share of the layers, and by a whole pair
 CLOSE = 0.05  # numbers that differ by less do not contradict each other: tools count biases and the like differently
-SURE = 0.95  # confidence of a pair whose names are the same but for what wraps them, or whose traits are all equal
+SURE = 0.95  # confidence of a pair whose names are the same except for wrappers, or whose traits are all equal
 NEARBY, ALIKE, KNOWN = 24, 0.8, 0.5  # of a pair in another order: steps apart, likeness, and share of the traits known
 FUSED = 0.8  # confidence of one layer for several
-CONTRADICTED = 0.25  # what a contradicting trait takes from the confidence of a name
-LARGEST_GROUPED = 1_000_000  # pairs up to which groups are searched: beyond that the memory for them does not pay
+CONTRADICTED = 0.25  # what each contradicting trait subtracts from the confidence of a name
+LARGEST_GROUPED = 1_000_000  # pairs up to which groups are searched: beyond that they take too much memory
 
 _Positions = tuple[int, ...]
 
 
 def align(a: list[Layer], b: list[Layer], mapping: dict[str, str] | None = None) -> list[Match]:
-    """Return the matches of the layers of A and B, in A's order, with what only B has where it falls.
+    """Return the matches of the layers of A and B, in A's order, with layers that only B has in between.
 
-    Every layer stands in exactly one match. mapping: A's name -> B's name (see layer_names.read_map), which overrides what is
-    found. Raises EvidenceError when it names a layer that is not there. The result for (b, a) is the mirror of that for (a, b).
+    Every layer is in exactly one match. mapping: A's name -> B's name (see layer_names.read_map), which overrides the search;
+    raises EvidenceError if it names an unknown layer. The result for (b, a) mirrors that for (a, b).
     """
     a, b = (sorted(side, key=lambda layer: layer.order) for side in (a, b))
     mapped = _mapped(a, b, mapping or {})
     again = [_again(layers, {p for pair in mapped for p in pair[side]}) for side, layers in enumerate((a, b))]
-    if _identity(b) < _identity(a):  # so that ties are decided alike, whichever side comes first
+    if _identity(b) < _identity(a):  # ties are then decided alike, whichever side comes first
         result = [group.mirrored() for group in _Search(b, a, [(y, x) for x, y in mapped], again[::-1]).groups()]
     else:
         result = _Search(a, b, mapped, again).groups()
@@ -53,7 +52,7 @@ def align(a: list[Layer], b: list[Layer], mapping: dict[str, str] | None = None)
 
 @dataclass(frozen=True)
 class _Group:
-    """Positions of layers that stand for the same, how that was found, and how alike and how well known they are."""
+    """Positions of layers that correspond, how that was found, and how alike and how well known they are."""
 
     a: _Positions
     b: _Positions
@@ -71,7 +70,7 @@ def _identity(layers: Sequence[Layer]) -> list[str]:
 
 
 def _in_order(result: list[_Group]) -> list[_Group]:
-    """Return the matches in A's order; what only B has follows the layer that it follows in B."""
+    """Return the matches in A's order; a layer that only B has follows the layer that it follows in B."""
     anchored = sorted((group for group in result if group.a), key=lambda group: group.a)
     after = {position: number for number, group in enumerate(anchored) for position in group.b}
     keyed: list[tuple[int, _Positions, _Group]] = [(number, (), group) for number, group in enumerate(anchored)]
@@ -84,11 +83,11 @@ def _in_order(result: list[_Group]) -> list[_Group]:
     return [group for _, _, group in sorted(keyed, key=lambda entry: entry[:2])]
 
 
-# --- what the map says --------------------------------------------------------------------------------------------------------
+# --- the map ------------------------------------------------------------------------------------------------------------------
 
 
 def _mapped(a: Sequence[Layer], b: Sequence[Layer], mapping: dict[str, str]) -> list[tuple[_Positions, _Positions]]:
-    """Return the groups that the mapping asks for; several layers of A with the same counterpart are one group."""
+    """Return the groups that the mapping asks for; layers of A with the same counterpart are one group."""
     places: list[dict[str, list[int]]] = [{}, {}]
     for side, layers in zip(places, (a, b), strict=True):
         for position, layer in enumerate(layers):
@@ -106,7 +105,7 @@ def _mapped(a: Sequence[Layer], b: Sequence[Layer], mapping: dict[str, str]) -> 
         taken = [position for group in whole + alone for position in group[number]]
         twice = next((position for position in taken if taken.count(position) > 1), None)
         if twice is not None:
-            raise EvidenceError(f"the map names {layers[twice].name!r} of {name} twice; leave one")
+            raise EvidenceError(f"the map names {layers[twice].name!r} of {name} twice; keep one")
     return whole + alone
 
 
@@ -125,7 +124,7 @@ def _positions(name: str, places: dict[str, list[int]], side: str) -> list[int]:
 
 
 class _Search:
-    """The search for the best alignment of two lists of layers, which are in order."""
+    """The search for the best alignment of two ordered lists of layers."""
 
     def __init__(
         self, a: Sequence[Layer], b: Sequence[Layer], mapped: list[tuple[_Positions, _Positions]], again: Sequence[dict[int, int]]
@@ -141,7 +140,7 @@ class _Search:
         self.alike, self.known = similarity.joined(self.pairs.types, self.pairs.shapes, flops, parameters, self.pairs.names)
 
     def groups(self) -> list[_Group]:
-        """Return the better one of the alignments with and without trust in names."""
+        """Return the better of the alignments with and without trust in names."""
         names = self._named()
         trusted = self._aligned(names)
         most = min(map(len, self.layers))
@@ -152,7 +151,7 @@ class _Search:
         return [self._with_again(group) for group in trusted]
 
     def _with_again(self, group: _Group) -> _Group:
-        """Return the group with what computes its layers again."""
+        """Return the group with the layers that compute its layers again."""
         whole = [
             tuple(sorted({*own, *(position for position, layer in again.items() if layer in own)}))
             for own, again in zip((group.a, group.b), self.again, strict=True)
@@ -160,7 +159,7 @@ class _Search:
         return replace(group, a=whole[0], b=whole[1])
 
     def _named(self) -> list[_Group]:
-        """Return the layers of the same name that the map does not speak of."""
+        """Return the layers of the same name that the map does not mention."""
         free = [self._left(self.mapped, side) for side in (0, 1)]
         names = [[layers[p].name for p in own] for layers, own in zip(self.layers, free, strict=True)]
         return [
@@ -169,17 +168,17 @@ class _Search:
         ]
 
     def _left(self, groups_: Sequence[_Group], side: int) -> list[int]:
-        """Return the positions of a side that are in none of the groups, and no other layer computed again."""
+        """Return a side's positions that are in no group and are not another layer computed again."""
         taken = {position for group in groups_ for position in (group.a, group.b)[side]} | self.again[side].keys()
         return [position for position in range(len(self.layers[side])) if position not in taken]
 
     def _worth(self, result: Sequence[_Group]) -> float:
-        """Return how good an alignment is, in pairs."""
+        """Return the quality of an alignment, in pairs."""
         both = [group for group in result if group.a and group.b]
         return sum(min(len(group.a), len(group.b)) * float(self.alike[np.ix_(group.a, group.b)].max()) for group in both)
 
     def _aligned(self, names: Sequence[_Group]) -> list[_Group]:
-        """Align in order, anchored by names and map; groups, and what stands in another order, are set apart before."""
+        """Align in order, anchored by names and map; named groups, and pairs in another order, are set apart first."""
         fixed = [*names, *self.mapped]
         single = sorted((group for group in fixed if len(group.a) == len(group.b) == 1), key=lambda group: group.a)
         kept = [single[i] for i in _longest_rising([group.b[0] for group in single])]
@@ -197,9 +196,9 @@ class _Search:
         return apart + self._crossed(containers.joined(result, self.layers))
 
     def _crossed(self, steps: list[_Group]) -> list[_Group]:
-        """Return the steps with those gaps paired that are each other's counterpart nearby, in another order.
+        """Pair those gaps that are each other's counterpart nearby, in another order.
 
-        Branches of a network are run in any order. The most alike come first, of those the nearest.
+        Branches of a network run in any order. The most alike pairs come first; among these, the nearest.
         """
         gaps = [[at for at, group in enumerate(steps) if not (group.b, group.a)[side]] for side in (0, 1)]
         pairs = []
@@ -258,11 +257,11 @@ def _longest_rising(values: Sequence[int]) -> list[int]:
     return result[::-1]
 
 
-# --- what is said of a match --------------------------------------------------------------------------------------------------
+# --- the matches --------------------------------------------------------------------------------------------------------------
 
 
 def _again(layers: Sequence[Layer], spoken: set[int]) -> dict[int, int]:
-    """Return which layers are others computed again, but for those that the map speaks of."""
+    """Return which layers are other layers computed again, without those that the map mentions."""
     return {p: other for p, other in layer_names.recomputed(layers).items() if p not in spoken}
 
 
@@ -290,7 +289,7 @@ def _match(group: _Group, a: Sequence[Layer], b: Sequence[Layer], again: Sequenc
 
 
 def _several(a: Sequence[Layer], b: Sequence[Layer]) -> str:
-    """Return what a match of several layers is, in words."""
+    """Describe a match of several layers."""
     if len({layer.name for layer in a}) == len({layer.name for layer in b}) == 1:
         return f"repeated: {len(a)} in A, {len(b)} in B"
     if len(a) > 1 and len(b) > 1:
@@ -302,7 +301,7 @@ def _several(a: Sequence[Layer], b: Sequence[Layer]) -> str:
 
 
 def contradictions(a: Layer, b: Layer) -> list[str]:
-    """Return in words which traits of two layers contradict each other; what one side does not know contradicts nothing."""
+    """Name the traits of two layers that contradict each other; unknown traits contradict nothing."""
     first, second = similarity.traits([a]), similarity.traits([b])
     result = []
     if similarity.of_types(first.types[0], second.types[0]) < similarity.LOOSE:
@@ -312,6 +311,6 @@ def contradictions(a: Layer, b: Layer) -> list[str]:
         ("FLOPs", first.flops[0], second.flops[0]),
         ("parameters", first.parameters[0], second.parameters[0]),
     ):
-        if abs(x - y) > CLOSE * max(x, y):  # false where one is not known
+        if abs(x - y) > CLOSE * max(x, y):  # false if one is unknown
             result.append(f"{name} {x:,.0f} against {y:,.0f}")
     return result

@@ -1,7 +1,7 @@
-"""What changed in the program between two recordings, with what its lines take on both sides.
+"""What changed in the program between two recordings, with the time of the changed lines on both sides.
 
-Times are those of `line_times`: each instant of a step belongs to one line, so that lines of functions that the changed ones call
-are not in them, unless these changed as well.
+Times are those of `line_times`: each instant of a step belongs to one line, so lines of functions that changed lines call are
+not included unless they changed as well.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from kernelscope.analysis.explain.causes import execution, input_pipeline, preci
 from kernelscope.analysis.explain.model import Account, Case
 
 _SHOWN = 160  # characters of a line
-_MATTERS = 0.25  # of a cause's ms: what its lines take longer, for these to be named with it
-_MOST = 0.5  # of a cause's ms, that must be in the layers of a class, for changed lines of it to be named with it
+_MATTERS = 0.25  # of a cause's ms: changed lines are named with it if they take at least this much longer
+_MOST = 0.5  # of a cause's ms: changed lines of a class are named with it if its layers have at least this share
 _PIPELINE = re.compile(
     r"py_function|numpy_function|DataLoader|Dataset|\.map\(|\.batch\(|__getitem__|collate|num_workers|prefetch"
 )
-# Lines that set up what a cause is about: their own time tells nothing
+# Lines that set up what a cause is about: their own time says nothing
 _SETS = {
     input_pipeline.CAUSE: _PIPELINE,
     execution.CAUSE: re.compile(r"tf\.function|run_eagerly|run_functions_eagerly|\bjit\b|jit_compile|hybridize|\.compile\("),
@@ -35,16 +35,16 @@ _SETS = {
 _IMPORT = re.compile(r"(?:import|from)\s")
 _OF_TRAINING = re.compile(r"optimi[sz]ers?\b|\boptim\.|learning_rate|\blr\b|\.compile\(|\blosses\.|\bloss_fn|\bcriterion")
 _LINES = 3  # changed lines of one class that are named
-_OF_MODELS = {"forward", "call", "__call__", "hybrid_forward"}  # functions that say what a model computes
+_OF_MODELS = {"forward", "call", "__call__", "hybrid_forward"}  # functions that define what a model computes
 
 
 def changed(case: Case) -> list[dict[str, Any]]:
-    """Return the changes as plain data, those that move most first, of others imports last.
+    """Return the changes as plain data, largest difference first; among equals imports last.
 
-    file, a_lines and b_lines ([first, last]; null), line and text (of the statement that takes longest, else the first),
-    within (the classes and functions that it is in), in_model (whether that function says what a model computes), a_ns, b_ns,
-    delta_ns (per step; null where lines were not timed), called_ns (the difference with what the lines call, which
-    timing makes longer), and words: all that in a sentence's part.
+    Keys: file, a_lines and b_lines ([first, last]; null), line and text (of the statement that takes longest, else the first),
+    within (the classes and functions around it), in_model (whether the innermost one defines what a model computes), a_ns,
+    b_ns, delta_ns (per step; null if lines were not timed), called_ns (the difference including what the lines call, which
+    timing lengthens), and words: all that as part of a sentence.
     """
     result = program.changes(case)
     times = {"a": line_times.times(case.a), "b": line_times.times(case.b)} if result else {}
@@ -77,16 +77,16 @@ def _row(
 
 
 def _both(change: program.LineChange, times: Mapping[str, pd.DataFrame | None], column: str) -> tuple[int | None, int | None]:
-    """Return what the changed lines take on both sides (see line_times.of_lines)."""
+    """Return the time of the changed lines on both sides (see line_times.of_lines)."""
     (a, a_texts), (b, b_texts) = change.a, change.b
     a_ns = line_times.of_lines(times["a"], change.a_file, a, len(a_texts), column)
     return a_ns, line_times.of_lines(times["b"], change.b_file, b, len(b_texts), column)
 
 
 def _moved(profiled: tuple[int | None, int | None], own: tuple[int | None, int | None], account: Account, several: bool) -> str:
-    """Return by how much the changed lines take longer, in words, with what they call where that was timed; else nothing.
+    """Say how much longer the changed lines take, with what they call if that was timed; empty if unknown.
 
-    Nothing, too, where that is more than a step: the pass that times lines met something else then. several: whether there are
+    Also empty if that is more than a step: then something else disturbed the pass that times lines. several: whether there are
     several lines.
     """
     most = max(account.wall.a_ns, account.wall.b_ns)
@@ -98,26 +98,27 @@ def _moved(profiled: tuple[int | None, int | None], own: tuple[int | None, int |
 
 
 def remedy(case: Case, change: Mapping[str, Any]) -> str:
-    """Return what to do with a changed line that is why a side does other work or more of it."""
+    """Say what to do with a changed line that makes a side do other work, or more of it."""
     sides = (case.a.name, case.b.name)
     slow, fast = reversed(sides) if case.account.wall.delta_ns > 0 else sides
     line = f"{change['file']} line {change['line']}"
-    own = (change["b_lines"] is not None) == (slow == case.b.name)  # the line that is shown is the slower side's
+    own = (change["b_lines"] is not None) == (slow == case.b.name)  # the line shown is the slower side's
     if own:
-        what = f"{line} of {slow} makes this work: undo it, or make once, before the loop, what is the same in each step"
+        what = f"{line} of {slow} causes this work: undo it, or do once, before the loop, what is the same in each step"
     elif change["b_lines"] is None:
         what = f"{slow} lacks {line} of {fast}: bring it back"
     else:
-        what = f"do in {slow} as {line} of {fast} does"
+        what = f"do in {slow} what {line} of {fast} does"
     return f"{what}; or count this as the price of the change"
 
 
 def named(case: Case, granted: Mapping[str, int], cause: str = "") -> tuple[dict[str, Any], str] | None:
-    """Return the change that is the evidence for a cause, and that in a sentence; None without. granted: the cause's ns by row.
+    """Return the change that is evidence for a cause, and a sentence on it; None if there is none. granted: the cause's ns by
+    row.
 
-    It is the lines whose own time moved with it; or those in the class of a module, where most of the cause is in the layers that
-    such modules are, of parts of the model rather than of the whole; or lines that set up what the cause is about, such as
-    pipelines, whose threads no line is timed of; or the only change.
+    It is the lines whose own time changed with it; or those in the class of a module whose layers hold most of the cause,
+    preferring parts of the model to the whole; or lines that set up what the cause is about, such as pipelines, whose threads
+    have no timed lines; or the only change.
     """
     explains = sum(granted.values())
     moved = [row for row in case.changes if row["delta_ns"] and row["delta_ns"] * explains > 0]
@@ -135,12 +136,14 @@ def named(case: Case, granted: Mapping[str, int], cause: str = "") -> tuple[dict
 
 
 def elsewhere(case: Case, cause: str) -> bool:
-    """Return whether all changed lines are of the optimizer or the loss, so that they did not make a cause that is the input."""
+    """Return whether all changed lines concern the optimizer or the loss, while the cause is the input: they did not make it."""
     return cause == input_pipeline.CAUSE and bool(case.changes) and all(_OF_TRAINING.search(row["text"]) for row in case.changes)
 
 
 def _in_class(case: Case, granted: Mapping[str, int], least: float) -> tuple[dict[str, Any], str] | None:
-    """Return the changed lines in the class whose layers have at least so much of a cause, of several that of fewest layers."""
+    """Return the changed lines in a class whose layers have at least so much of a cause, preferring the class with fewest
+    layers.
+    """
     found: list[tuple[bool, int, dict[str, Any], list[str]]] = []
     for row in case.changes:
         layers = _layers_of_class(case, row["within"])
@@ -155,13 +158,13 @@ def _in_class(case: Case, granted: Mapping[str, int], least: float) -> tuple[dic
 
 
 def _layers_of_class(case: Case, within: Sequence[str]) -> list[str]:
-    """Return the paths of the modules whose class a line is in."""
+    """Return the paths of the modules with a class that a line is in."""
     modules = [module for side in (case.b, case.a) for module in side.trace.info.get("modules") or []]
     return list(dict.fromkeys(str(module["name"]) for module in modules if module["type"] in within))
 
 
 def _within(case: Case, granted: Mapping[str, int], paths: Sequence[str]) -> int:
-    """Return how much of a cause is in these modules and what is in them; the outermost one has its class's name as its path."""
+    """Return how much of a cause is in these modules and their parts; the outermost module's path is its class's name."""
     rows = case.rows.loc[[row for row in granted if row in case.rows.index]]
     whole = {str(module.name) for side in (case.a, case.b) for module in side.layers if "." not in module.name} & set(paths)
     mine = rows["layer"].map(lambda layer: any(f"{layer}.".startswith((f"{path}.", f"{path} (")) for path in paths)).astype(bool)
@@ -171,7 +174,7 @@ def _within(case: Case, granted: Mapping[str, int], paths: Sequence[str]) -> int
 
 
 def _words(row: dict[str, Any], moved: str) -> str:
-    """Return a change in words: train.py line 26 `x = torch.stack(...)` (+4.1 ms a step with what it calls)."""
+    """Describe a change: train.py line 26 `x = torch.stack(...)` (+4.1 ms a step with what it calls)."""
     first, last = row["b_lines"] or row["a_lines"]
     others = "" if first == last else f" and others of lines {first} to {last}"
     gone = "" if row["b_lines"] else " (of A, gone in B)"

@@ -1,7 +1,7 @@
-"""A module on one side that is a container of modules on the other: fused attention or a recurrent layer, and what it is made of.
+"""A module on one side that contains several modules of the other: fused attention, or a recurrent layer and its parts.
 
-An alignment in order finds the container's own work, or a run of its parts. Its other parts belong to the same match: they are
-known by their names, which begin with the container's.
+An alignment in order finds the container's own work, or some of its parts. The other parts belong to the same match; they are
+recognised by names that begin with the container's.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Protocol, TypeVar
 
 from kernelscope.analysis.explain.model import Layer
 
-# Types of layers that frameworks write as one module or as several
+# Types of layers that frameworks write as one module or several
 MADE_OF_PARTS = {"attention", "recurrent", "lstm", "gru", "rnn"}
 
 _Positions = tuple[int, ...]
 
 
 class LayerGroup(Protocol):
-    """Positions of layers of both sides that stand for the same, and how that was found."""
+    """Positions of layers that correspond on both sides, and how that was found."""
 
     @property
     def a(self) -> _Positions:
@@ -40,8 +40,8 @@ G = TypeVar("G", bound=LayerGroup)
 def joined(groups: list[G], layers: tuple[Sequence[Layer], Sequence[Layer]]) -> list[G]:
     """Return the groups with the parts of containers that the other side has as one module.
 
-    A part that stands alone joins where the parameters do not contradict it. One that was matched with something else does only
-    where the module is of a type that is made of parts; its partner then stands alone. Matches by name or map stay.
+    An unmatched part joins if the parameters do not contradict it. A part that was matched with something else joins only if
+    the module is of a type that is made of parts; its partner is then unmatched. Matches by name or map stay.
     """
     result = list(groups)
     for at in range(len(result)):
@@ -77,7 +77,7 @@ def _with_parts(groups: list[G], at: int, side: int, layers: tuple[Sequence[Laye
 
 
 def _container(names: Sequence[str]) -> str:
-    """Return the innermost path that all names are, or are in; empty where there is none."""
+    """Return the innermost path that all names equal or are inside; empty if there is none."""
     paths = [name.split(".") for name in names]
     if len(paths) > 1 and len({tuple(path) for path in paths}) == len(paths):
         shortest = min(paths, key=len)
@@ -91,7 +91,7 @@ def _container(names: Sequence[str]) -> str:
 
 
 def _fit(one: Layer, mine: Sequence[Layer], parts: Sequence[Layer]) -> bool:
-    """Return whether parameters allow that these parts belong to the one layer as well; unknown ones contradict nothing."""
+    """Return whether these parts' parameters can belong to the one layer as well; unknown ones contradict nothing."""
     numbers = [layer.parameters for layer in (*mine, *parts)]
     if one.parameters is None or None in numbers:
         return one.type in MADE_OF_PARTS

@@ -1,8 +1,8 @@
-"""Estimates of cells per step from many windows, and intervals that are honest about where the noise comes from.
+"""Estimates of cells per step from many windows, with intervals that show where the noise comes from.
 
-A cell's estimate is its mean over whole windows, so that cells add up to the mean of those windows. Where a clean pass tells
-what a step takes when nothing is recorded, only the half of the windows closest to it is used: the others were disturbed, by
-the recording or by the machine.
+A cell's estimate is its mean over whole windows, so cells add up to the mean of those windows. If a clean pass gives the step
+without recording, only the half of the windows closest to it is used; the others were disturbed by the recording or the
+machine.
 
 An interval is a bootstrap over restarts first and windows second, with both sides' windows of one turn drawn together (see
 analysis.accounting.statistics).
@@ -21,7 +21,7 @@ Int = npt.NDArray[np.int64]
 
 
 def closest_half(wall_ns: Float, target_ns: float, counts: Int) -> Float:
-    """Return the weights of windows in a mean: the half of them (by `counts`, how often each is there) closest to the target.
+    """Return the weights of windows in a mean over the half of them (by `counts`, how often each occurs) closest to the target.
 
     counts: [windows], or [draws, windows] for many draws at once; the weights of each draw add up to 1.
     """
@@ -36,10 +36,10 @@ def closest_half(wall_ns: Float, target_ns: float, counts: Int) -> Float:
 
 
 def paired(a: pd.DataFrame, b: pd.DataFrame) -> Turns:
-    """Pair windows by restart and window: neighbours in time where the sides took turns, else at least as many of each."""
+    """Pair windows by restart and window: neighbours in time if the sides took turns, else equally many of each."""
     left = a[["restart", "window"]].assign(a=np.arange(len(a)))
     right = b[["restart", "window"]].assign(b=np.arange(len(b)))
-    for table in (left, right):  # ranks, so that sides that number their windows in another way find each other
+    for table in (left, right):  # ranks, as the sides may number their windows differently
         table["window"] = table.groupby("restart").cumcount()
         table["restart"] = pd.factorize(table["restart"])[0]
     both = left.merge(right, on=["restart", "window"])

@@ -20,18 +20,18 @@ from kernelscope.analysis.trace.notebook import Shown
 __all__ = ["Side", "explain"]
 
 SCHEMA = "kernelscope/explain/1"
-MOST_UNMATCHED = 0.2  # of the layers' time of either side: with more in layers without a counterpart nothing is said as surely
-_HOW = "rerun"  # an option that says how passes came about, and nothing of what ran
-_OTHER_WORK = (work.MORE, work.OTHER, other_work.FUNCTION, other_work.LAYERS)  # of which a changed line says what to do
+MOST_UNMATCHED = 0.2  # of the layers' time on either side: if more is in layers without a counterpart, confidence is lower
+_HOW = "rerun"  # an option on how passes were made, not on what ran
+_OTHER_WORK = (work.MORE, work.OTHER, other_work.FUNCTION, other_work.LAYERS)  # a changed line is the remedy for these
 _LOWER = {"high": "medium", "medium": "low", "low": "low"}
 
 
 def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force: bool = False) -> dict[str, Any]:
-    """Explain why B takes another time than A; return the plain data that reports draw (docs/explain-json.md describes it).
+    """Explain why B takes more or less time than A; return the plain data that reports draw (see docs/explain-json.md).
 
-    mapping: names of A's layers to B's that stand for the same. Raises EvidenceError when the sides did different work, unless
-    `force`, which then is said in `differs`. Times are integer ns per step, and
-    sum(row["delta_ns"] for row in rows) + instrumentation_ns == wall_delta_ns.
+    mapping: names of A's layers to the corresponding names in B. Raises EvidenceError if the sides did different work, unless
+    `force`, and then `differs` says so. Times are integer ns per step, and sum(row["delta_ns"] for row in rows) +
+    instrumentation_ns == wall_delta_ns.
     """
     a, b = sides.with_distinct_names(a, b)
     differs = sides.same_work(a, b)
@@ -50,7 +50,7 @@ def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force
     findings = [claims.as_dict(finding, account) for finding in result]
     if restless is not None or unmatched(case) > MOST_UNMATCHED:
         findings = [{**finding, "confidence": _LOWER[finding["confidence"]]} for finding in findings]
-    if account.wall.significant is False:  # processor time tells that something changed, and not what a step is longer by
+    if account.wall.significant is False:  # processor time shows that something changed, not how much longer a step is
         findings = [{**finding, "confidence": "low"} for finding in findings]
     findings = [{**one, "confidence": "low"} if changed_lines.elsewhere(case, one["cause"]) else one for one in findings]
     for finding in findings[:1]:
@@ -69,10 +69,10 @@ def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force
 
 
 def differences(a: Side, b: Side) -> dict[str, tuple[Any, Any]]:
-    """Return the settings, versions, options and variables on which two sides do not agree: name -> (value of A, value of B).
+    """Return the settings, versions, options and variables in which two sides differ: name -> (value of A, value of B).
 
-    What only one side states is there with None for the other, unless the sides are of different frameworks: then settings
-    that one framework does not have say nothing. What users' own scripts are called is no setting.
+    Values that only one side states have None on the other; between frameworks these are left out, as one may not have the
+    setting. The names of users' own scripts are not settings.
     """
     stated = {}
     for name, side in (("a", a), ("b", b)):
@@ -90,7 +90,7 @@ def differences(a: Side, b: Side) -> dict[str, tuple[Any, Any]]:
 
 
 def unmatched(case: Case) -> float:
-    """Return the share of the layers' time that is in layers without a counterpart, of the side that has more of it.
+    """Return the share of the layers' time in layers without a counterpart, on the side that has more of it.
 
     Between runs of one framework it is 0: there such layers are a cause of their own.
     """
@@ -130,7 +130,7 @@ def _numbers(case: Case) -> dict[str, Any]:
 
 
 def _processor(account: Account) -> dict[str, Any] | None:
-    """Return the processor time of both steps, ns, and the interval of the difference; None where not recorded."""
+    """Return the processor time of both steps in ns, and the interval of the difference; None if not recorded."""
     used = account.processor
     if used is None:
         return None
@@ -179,36 +179,38 @@ def _context(case: Case, differs: list[str]) -> dict[str, Any]:
 
 
 def _in_turns(a: Side, b: Side) -> bool:
-    """Return whether both sides were recorded in one session, or their recordings in turns: drift meets both alike."""
+    """Return whether both sides were recorded in one session or in turns, so that drift affects both alike."""
     times = [sorted(side.facts.get("restarts_created") or [str(side.facts.get("created"))]) for side in (a, b)]
     first, second = times
     return first == second or (len(first) > 1 and len(second) > 1 and first[0] < second[-1] and second[0] < first[-1])
 
 
 def _notes(case: Case) -> list[str]:
-    """Return what a reader must know of how the numbers came about."""
+    """Return what a reader must know about how the numbers were made."""
     a, b = case.a, case.b
     notes = [*_of_recordings(case), *filter(None, [_grows(case)])]
     cores = noise.disturbed(a, b)
     if cores is not None:
-        notes.append(f"other processes kept up to {cores:.1f} cores busy meanwhile: steps and their parts hold waiting for them")
+        notes.append(
+            f"other processes kept up to {cores:.1f} cores busy meanwhile: steps and their parts include waiting for cores"
+        )
     if a.clean_ns is not None and b.clean_ns is not None and not case.account.floor and not _in_turns(a, b):
-        notes.append(f"recorded at different times: the machine's drift is in the difference; record {again.in_turns(a, b)}")
+        notes.append(f"recorded at different times: the difference includes the machine's drift; record {again.in_turns(a, b)}")
     if unmatched(case) > MOST_UNMATCHED:
         notes.append(
-            f"{unmatched(case):.0%} of the layers' time is in layers without a counterpart: --map says which belong together"
+            f"{unmatched(case):.0%} of the layers' time is in layers without a counterpart: --map tells which correspond"
         )
     for side in (a, b):
         if not side.layers:
-            notes.append(f"{side.name}: the capture names no layers; kinds and kernels are explained")
+            notes.append(f"{side.name}: the capture names no layers, so kinds and kernels are explained")
     return notes
 
 
 def _of_recordings(case: Case) -> list[str]:
-    """Return what clean passes, restarts and windows there are, and what intervals rest on."""
+    """Return notes on clean passes, restarts and windows, and on the basis of intervals."""
     notes, account = [], case.account
     if case.a.clean_ns is None or case.b.clean_ns is None:
-        notes.append("no clean pass on both sides: steps are compared as recorded, with whatever recording cost")
+        notes.append("not both sides have a clean pass: steps are compared as recorded, including the cost of recording")
     if account.wall.significant is False and account.seen_by_processor:
         notes.append("the step times alone are too noisy to tell; processor time shows the difference")
     if account.floor:
@@ -219,14 +221,14 @@ def _of_recordings(case: Case) -> list[str]:
         if restless is not None:
             notes.append(f"processes of one program differ by up to {restless:.0%} here: record several of each side to be sure")
     elif account.restarts == 1 and account.samples is not None:
-        notes.append("one recording of each side: intervals know nothing of how processes differ from one another")
+        notes.append("one recording of each side: intervals do not cover how processes differ from one another")
     if account.samples is None:
-        notes.append("a single window: no interval can be given, and no difference can be told from noise")
+        notes.append("a single window: no interval can be given, and no difference can be distinguished from noise")
     return notes
 
 
 def _lines_of(case: Case) -> str | None:
-    """Return how to look on where no rule tells anything; None where the sides are no runs, which have lines."""
+    """Say what to look at if no rule finds anything; None unless both sides are runs, which have lines."""
     if any(again.recorded_by(side.facts) == again.CAPTURE for side in (case.a, case.b)):
         return None
     return (
@@ -236,12 +238,12 @@ def _lines_of(case: Case) -> str | None:
 
 
 def _grows(case: Case) -> str | None:
-    """Return that changed lines take more, where they were timed, than all clean steps can differ by, which came before."""
+    """Note changed lines that take more time than the earlier clean steps can differ by; None if there are none."""
     ends = case.account.wall.interval_ns
     moved = sum(row["delta_ns"] or 0 for row in case.changes)
     if ends is None or abs(moved) <= max(map(abs, ends)):
         return None
     return (
-        f"the changed lines take {moved / 1e6:+.3g} ms a step where they were timed, after the clean steps, which differ by "
-        "less: what they do may grow while the program runs; record later steps, too (--steps A:B)"
+        f"the changed lines take {moved / 1e6:+.3g} ms a step in the pass that times them, after the clean steps, which differ "
+        "by less: their work may grow while the program runs; record later steps, too (--steps A:B)"
     )

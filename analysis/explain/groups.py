@@ -1,7 +1,7 @@
-"""Where one layer of a side may stand for several consecutive ones of the other: fused, split or shared modules.
+"""Where one layer may correspond to several consecutive layers of the other side: fused, split or shared modules.
 
-Likeness alone would call every missing layer fused into its neighbour. So a group needs evidence: FLOPs or parameters that add up
-to those of the one layer, better than any single member has them; or an output shape that only the last member has.
+Likeness alone would fuse every missing layer into its neighbour. So a group needs evidence: FLOPs or parameters that add up to
+those of the one layer, closer than any single member; or an output shape that only the last member has.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kernelscope.analysis.explain import similarity
 from kernelscope.analysis.explain.sequences import Move
 from kernelscope.analysis.explain.similarity import Likeness, Traits, Vector
 
-LARGEST = 8  # layers that one may stand for: attention is query, key, value, products, softmax, dropout and output
+LARGEST = 8  # layers that one may correspond to: attention is query, key, value, products, softmax, dropout and output
 _CLOSER = 4.0  # the sum must be closer to the one layer's number than any single member by this factor
 _CLOSE = 0.02  # and differ by less than this share: tools count biases and the like differently
 _REFUTED = 0.5  # likeness of a known number below which it speaks against a group
@@ -23,7 +23,7 @@ _Mask = npt.NDArray[np.bool_]
 
 
 def moves(a: Traits, b: Traits, pairs: Likeness) -> list[Move]:
-    """Return the groups that an alignment may use, several of A for one of B and the other way round."""
+    """Return the groups that an alignment may use, several of A for one of B and vice versa."""
     sizes = range(2, LARGEST + 1)
     fused = [_several(a, b, pairs, size) for size in sizes if size <= len(a)]
     split = [_several(b, a, pairs.mirrored(), size) for size in sizes if size <= len(b)]
@@ -32,9 +32,9 @@ def moves(a: Traits, b: Traits, pairs: Likeness) -> list[Move]:
 
 
 def _several(many: Traits, one: Traits, pairs: Likeness, size: int) -> Move | None:
-    """Return how alike each run of `size` layers is to each layer of the other side, NaN where there is no evidence for it.
+    """Return how alike each run of `size` layers is to each layer of the other side, NaN without evidence for it.
 
-    Few runs are worth a look, so that all but the first look is at these only. None where there is evidence for none.
+    Few runs are candidates, so everything after the first look works on these only. None if there is evidence for none.
     """
     flops, parameters = _RunNumbers(many.flops, one.flops, size), _RunNumbers(many.parameters, one.parameters, size)
     row, column = np.nonzero(flops.near | parameters.near | _ends_as(pairs, size))
@@ -45,7 +45,7 @@ def _several(many: Traits, one: Traits, pairs: Likeness, size: int) -> Move | No
     member = row[:, None] + np.arange(size), column[:, None]
     types, shapes, names = pairs.types[member], pairs.shapes[member], pairs.names[member]
     elements = similarity.of_ratio(many.elements[member[0]].sum(axis=1), one.elements[column])
-    shape = np.fmax(shapes[:, -1], np.where(elements == 1.0, 1.0, np.nan))  # or several outputs side by side in one
+    shape = np.fmax(shapes[:, -1], np.where(elements == 1.0, 1.0, np.nan))  # or one output holds several side by side
     kind = np.fmax.reduce(types, axis=1)
     alike, _ = similarity.joined(kind, shape, flops.alike, np.fmax(parameters.alike, parameters.shared), names.max(axis=1))
     adds_up = (flops.adds_up & (~flops.slight | parameters.exact)) | (parameters.adds_up & (~parameters.slight | flops.exact))
@@ -57,9 +57,10 @@ def _several(many: Traits, one: Traits, pairs: Likeness, size: int) -> Move | No
 
 
 class _RunNumbers:
-    """How one kind of number compares runs of layers and single layers of the other side.
+    """How one kind of number compares runs of layers with single layers of the other side.
 
-    near: [runs, single layers], whether the run's sum is close to the single layer's. The rest is of the pairs looked at.
+    near: [runs, single layers], whether the run's sum is close to the single layer's number. The rest is for the pairs looked
+    at.
     """
 
     def __init__(self, many: Vector, one: Vector, size: int):
@@ -69,25 +70,25 @@ class _RunNumbers:
             self.near: _Mask = (np.abs(total - one[None, :]) <= _CLOSE * one[None, :]) & (one[None, :] > 0)
 
     def look_at(self, row: npt.NDArray[np.int64], column: npt.NDArray[np.int64]) -> None:
-        """Work out the pairs of these runs and single layers."""
+        """Compute these pairs of runs and single layers."""
         members, x = self._runs[row], self._one[column]
         total = members.sum(axis=1)
         with np.errstate(invalid="ignore"):
             off, single = np.abs(total - x), np.abs(members - x[:, None]).min(axis=1)
             self.adds_up: _Mask = self.near[row, column] & (off * _CLOSER <= single) & (single > 0)
-            self.slight: _Mask = single <= _CLOSE * x  # one member alone is nearly it: an activation, or a bias counted elsewhere
+            self.slight: _Mask = single <= _CLOSE * x  # one member nearly suffices: the rest is an activation or a bias
             self.exact: _Mask = (off == 0) | np.isnan(off)
             equal = (members == x[:, None]).all(axis=1) & (x > 0)
         self.alike = similarity.of_ratio(total, x)
         self.first = similarity.of_ratio(members[:, 0], x)
-        self.shared: Vector = np.where(equal, 1.0, np.nan)  # all have what the one has: the same module, called several times
+        self.shared: Vector = np.where(equal, 1.0, np.nan)  # all have the one layer's number: one module, called several times
         self.refuted: _Mask = (self.alike < _REFUTED) & ~equal
 
 
 def _ends_as(pairs: Likeness, size: int) -> _Mask:
-    """Return where a run begins with the single layer's type and ends with its output, which its first member's is not.
+    """Return where a run begins with the single layer's type and ends with its output, which the first member's output is not.
 
-    As where a convolution and the pooling after it are one: its output is not the convolution's any more.
+    An example is a convolution and the pooling after it as one layer: the output is no longer the convolution's.
     """
     runs = len(pairs.types) - size + 1
     with np.errstate(invalid="ignore"):

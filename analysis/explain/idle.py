@@ -1,8 +1,8 @@
-"""Cores that idle while a step runs on a CPU: outside of kernels, where one thread works, and inside of them.
+"""Cores that idle while a step runs on a CPU: outside kernels, where one thread works, and inside them.
 
-The processor time of a step says how much of its cores a process used, and the kernels on the timeline say when they ran. A
-library's own worker threads are not on any timeline: inside of kernels only the sum is known. A thread that spins while it
-waits counts as busy, so that only passive waiting (--steady) shows all that is idle.
+A step's processor time says how much of its cores a process used; kernels on the timeline say when they ran. A library's own
+worker threads are on no timeline, so inside kernels only the sum is known. A thread that spins while it waits counts as busy:
+only passive waiting (--steady) shows all idle time.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kernelscope.analysis.trace import Trace, intervals
 
 @dataclass(frozen=True)
 class Cores:
-    """How the mean recorded step uses the cores that it may use, in ns; None where the capture does not tell.
+    """How the mean recorded step uses the cores available to it, in ns; None if unknown.
 
-    step_ns: wall time. serial_ns: of it, no kernel runs; single_ns: one thread is inside kernels; several_ns: several are.
-    busy: cores that the process kept busy on average. idle_ns: core time (not wall time) that it left idle of what its
-    threads could use; outside_ns, inside_ns: of it, outside of kernels (where all threads but one idle) and inside.
+    step_ns: wall time. serial_ns: the part without a kernel; single_ns: with one thread inside kernels; several_ns: with
+    several. busy: cores that the process kept busy on average. idle_ns: core time (not wall time) left idle out of what its
+    threads could use; outside_ns, inside_ns: its parts outside kernels (where all threads but one idle) and inside.
     """
 
     step_ns: int
@@ -56,10 +56,10 @@ def cores(side: Side, threads: int | None) -> Cores | None:
 
 
 def _threads_at_once(trace: Trace, steps: pd.DataFrame) -> dict[int, int]:
-    """Return for how many ns no kernel ran in the steps (0), one thread was inside kernels (1), or several (2)."""
+    """Return for how many ns of the steps no kernel ran (0), one thread was inside kernels (1), or several were (2)."""
     kernels = trace.kernels[trace.kernels["start_ns"].notna().to_numpy(bool)]
     starts, ends = intervals.edges(kernels)
-    # the steps are walls: what is outside of them has weight 0
+    # the steps are boundaries: what is outside them has weight 0
     times = np.concatenate([starts, ends, steps["start_ns"], steps["end_ns"]])
     change = np.concatenate([np.ones(len(starts)), -np.ones(len(ends)), np.zeros(2 * len(steps))])
     within = np.concatenate([np.zeros(2 * len(starts)), np.ones(len(steps)), -np.ones(len(steps))])

@@ -1,21 +1,22 @@
-"""What recording itself cost: taken out of the rows where it must have been spent, and shown as its own where that is unknown.
+"""The cost of recording: taken out of the rows where it must have been spent, and shown as a row of its own where that is
+unknown.
 
-The traced pass is slower than the clean one by a known amount. Where the layers pass, which costs little, tells what each layer
-and phase takes, each gives back what the traced pass took longer (`anchored_factors`): first of its host time, because recorders
-work between the events that they record; then of operators that the recorder timed itself; last of kernels that their library
-timed. What is then left between the layers pass and the clean one, which are two processes of one program, is a factor
-common to all rows, within BOUND.
+The traced pass is slower than the clean one by a known amount. The layers pass costs little: if it gives the time of each layer
+and phase, each gives back what the traced pass took longer (`anchored_factors`). Host time gives back first, because recorders
+work between the events that they record; then operators that the recorder timed itself; last, kernels that their library timed.
+What is then left between the layers pass and the clean one, which are two processes of one program, is a factor common to all
+rows, within BOUND.
 
-Where no layers pass knows the layers, each (layer, phase) gives back time in proportion to the events recorded in it, at most
-MOST_PER_EVENT_NS for each (`event_factors`): first what host time it has, then of operators that the recorder timed itself. What
-no row can give back stays in the row "instrumentation". A traced pass that was the faster one is such another process, too.
+If no layers pass knows the layers, each (layer, phase) gives back time in proportion to the events recorded in it, at most
+MOST_PER_EVENT_NS for each (`event_factors`): first its host time, then operators that the recorder timed itself. What no row
+can give back stays in the row "instrumentation". A traced pass that was faster is also just another process.
 
-An accelerator times kernels and copies by its own clock, and recording makes them no longer (`device_factors`): there host time
-alone gives back, and what it cannot give is a factor common to all rows.
+An accelerator times kernels and copies by its own clock, and recording does not lengthen them (`device_factors`): only host
+time gives back, and what it cannot give is a factor common to all rows.
 
-A layers pass may have left out the ranges of layers that cost too much (`left_out` of its child.json). Their time is that of the
-layers that hold them, and which part is whose that pass does not say. So layers that hold each other's time are one group here,
-and what its recording cost is given back by all rows of the group in proportion.
+A layers pass may have left out the ranges of layers that cost too much (`left_out` of its child.json). Their time is in the
+layers around them, and the pass does not say how it is divided. So layers that hold each other's time are one group here, and
+all rows of the group give back its recording cost in proportion.
 
 Source of the ideas: each number from the least instrumented run that has it, as in XSP (Li et al., IPDPS 2020), and per-event
 calibration, as in RL-Scope (Gleeson et al., MLSys 2021).
@@ -36,25 +37,25 @@ from kernelscope.analysis.accounting.levels import DEVICE
 Float = npt.NDArray[np.float64]
 LayerGroups = dict[str, dict[str, str]]  # way (forward, backward) -> label -> group
 
-# What recording one event costs at most: 2 to 9 us were measured of torch.profiler, XLA's, MXNet's and oneDNN's records. What the
-# traced pass took beyond that was noise, and no row can have been its place.
+# The most that recording one event costs: 2 to 9 us were measured for records of torch.profiler, XLA, MXNet and oneDNN. What the
+# traced pass took beyond that was noise, which belongs to no row.
 MOST_PER_EVENT_NS = 10_000.0
 BOUND = 1.25  # of the common factor: processes of one program that differ by more were in different states
-SELF_TIMED = ("onednn", "mkl", "cudnn", "cublas", "cutlass")  # take the time around the computation alone
-LEAST_OF_HOST = 0.2  # which it keeps in any case: something started what ran
-LEAST_OF_OPERATORS = 0.1  # which operators keep of what the recorder timed itself: they did compute
+SELF_TIMED = ("onednn", "mkl", "cudnn", "cublas", "cutlass")  # libraries that time only the computation
+LEAST_OF_HOST = 0.2  # share that host time keeps in any case: something started what ran
+LEAST_OF_OPERATORS = 0.1  # share that operators timed by the recorder keep: they did compute
 _BACKWARD, _REST = "backward", "(no layer)"
-_ROUNDS = 50  # each gives what full groups could not take to the others; a group is full after one, so groups bound it too
+_ROUNDS = 50  # each round fills at least one group and gives the rest to the others, so the number of groups bounds them, too
 
 
 def factors(
     cells: pd.DataFrame, time_ns: Float, clean_ns: float | None, layers_ns: pd.Series[float] | None, grouped: LayerGroups,
     events: pd.Series[float], by_device: bool = False,
 ) -> Float:  # fmt: skip
-    """Return by which factor to multiply each cell's time so that what recording cost is taken out, by the best that is known.
+    """Return the factor for each cell's time that takes out the cost of recording, from the best source.
 
-    That is what the layers pass says (layers_ns, held), else the events. clean_ns: the clean step; without one all stays.
-    by_device: whether an accelerator's clock timed kernels and copies.
+    That is the layers pass (layers_ns, grouped), else the events. clean_ns: the clean step; without one, all stays. by_device:
+    whether an accelerator's clock timed kernels and copies.
     """
     if clean_ns is not None and by_device:
         return device_factors(cells, time_ns, events, clean_ns)
@@ -65,11 +66,11 @@ def factors(
 
 
 def event_factors(cells: pd.DataFrame, time_ns: Float, events: pd.Series[float], cost_ns: float) -> Float:
-    """Return by which factor to multiply each cell's time so that `cost_ns` is taken out near what was recorded.
+    """Return the factor for each cell's time that takes `cost_ns` out near what was recorded.
 
-    cells: with layer, phase, cause, library; time_ns: of each per step. events: recorded per step, by (layer, phase) with null as
-    "". Where less than cost_ns can have been spent on events, less is taken out. Recording makes no step shorter: a negative
-    cost is that of two processes of one program, and a factor common to all rows, within BOUND.
+    cells: with layer, phase, cause, library; time_ns: of each per step. events: recorded per step, by (layer, phase) with null
+    as "". If events can explain only a part of cost_ns, less is taken out. Recording makes no step shorter: a negative cost
+    comes from two processes of one program, and is a factor common to all rows, within BOUND.
     """
     if cost_ns < 0:
         return np.full(len(cells), min(1 - cost_ns / max(float(time_ns.sum()), 1.0), BOUND))
@@ -89,11 +90,11 @@ def event_factors(cells: pd.DataFrame, time_ns: Float, events: pd.Series[float],
 
 
 def device_factors(cells: pd.DataFrame, time_ns: Float, events: pd.Series[float], clean_ns: float) -> Float:
-    """Return by which factor to multiply each cell's time where an accelerator timed its kernels and copies: these stay.
+    """Return the factor for each cell's time if an accelerator timed its kernels and copies: these stay.
 
     Host time gives back near what was recorded (`event_factors`), then in proportion to what is left of it: one call may launch
-    a graph of many kernels, which are recorded under other layers. A clean step shorter than the device's own work is that of
-    another process: then a factor common to all rows, within BOUND, takes the rest.
+    a graph of many kernels, which are recorded under other layers. A clean step shorter than the device's own work is another
+    process's: then a factor common to all rows, within BOUND, takes the rest.
     """
     cost_ns = float(time_ns.sum()) - clean_ns
     if cost_ns <= 0:
@@ -110,10 +111,10 @@ def device_factors(cells: pd.DataFrame, time_ns: Float, events: pd.Series[float]
 def anchored_factors(
     cells: pd.DataFrame, time_ns: Float, layers_ns: pd.Series[float], clean_ns: float, grouped: LayerGroups | None = None
 ) -> Float:
-    """Return by which factor to multiply each cell's time so that layers and phases take what the layers pass says.
+    """Return the factor for each cell's time that makes layers and phases take what the layers pass says.
 
-    cells: with layer, phase, cause, library and kind; time_ns: of each per step. layers_ns: per step, by group as `labels` gives
-    them with the same `held`; groups that it does not have are scaled as all are together.
+    cells: with layer, phase, cause, library and kind; time_ns: of each per step. layers_ns: per step, by group as `labels`
+    gives them for the same `grouped`; groups that it does not have are scaled by the overall ratio.
     """
     group, result = pd.factorize(labels(cells, grouped))
     recorded = np.bincount(group, weights=time_ns, minlength=len(result)).astype(float)
@@ -146,10 +147,10 @@ def labels(cells: pd.DataFrame, grouped: LayerGroups | None = None) -> pd.MultiI
 
 
 def layer_groups(left_out: Mapping[str, Mapping[str, list[str | None]]]) -> LayerGroups:
-    """Return {"forward": {label: group}, "backward": ...} of the layers that hold time of others, and of these.
+    """Return {"forward": {label: group}, "backward": ...} of the layers that hold time of others, and of those.
 
-    left_out: as child.json has it: {way: {layer: the layers that hold its time}}, None among them for no layer: then the group
-    is of all that lies outside of layers, too.
+    left_out: from child.json: {way: {layer: the layers that hold its time}}; None among them means no layer: then the group
+    includes all that lies outside layers.
     """
     result: LayerGroups = {}
     for way, layers in left_out.items():
@@ -166,13 +167,13 @@ def layer_groups(left_out: Mapping[str, Mapping[str, list[str | None]]]) -> Laye
 
 
 def _of_host(cells: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Return which cells are time of the host, in which no kernel and no copy runs."""
+    """Return which cells are host time, in which no kernel and no copy runs."""
     cause = cells["cause"].astype("string")
     return (cause.notna() & ~cause.str.startswith(DEVICE).fillna(False)).to_numpy(dtype=bool)
 
 
 def _tiers(cells: pd.DataFrame) -> Iterator[tuple[npt.NDArray[np.bool_], float]]:
-    """Yield which cells give time back first, second and last, and the least share of it that they keep."""
+    """Yield which cells give time back first, second and last, and the least share that they keep."""
     host = cells["cause"].notna().to_numpy()
     timed_by_itself = cells["library"].isin(SELF_TIMED).fillna(False).to_numpy(dtype=bool) & ~host
     yield host, LEAST_OF_HOST
@@ -181,7 +182,7 @@ def _tiers(cells: pd.DataFrame) -> Iterator[tuple[npt.NDArray[np.bool_], float]]
 
 
 def _poured(amount: float, weight: Float, capacity: Float) -> Float:
-    """Return how much of an amount each group takes: in proportion to its weight, at most its room."""
+    """Return how much of an amount each group takes: in proportion to its weight, at most its capacity."""
     taken = np.zeros_like(capacity)
     for _ in range(min(_ROUNDS, len(capacity) + 1)):
         open_weight = np.where(taken < capacity, weight, 0.0)

@@ -1,4 +1,4 @@
-"""Names of layers: which are the same on both sides, and the file in which people say which are."""
+"""Names of layers: which are the same on both sides, and the file in which users state which correspond."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.model import Layer
 
-JOINT = " + "  # between the names of several layers that stand for one
-LARGEST_MAP = 16 << 20  # bytes; what is larger is no list of layers
+JOINT = " + "  # between the names of several layers that correspond to one
+LARGEST_MAP = 16 << 20  # bytes; a larger file is not a list of layers
 _SEPARATORS = re.compile(r"[/.]+")
 _WRAPPERS = {"module", "_orig_mod", "model", "network", "net", "sequential"}  # scopes around a whole model that say nothing
 _AGAIN = re.compile(r"remat|checkpoint|recompute", re.IGNORECASE)  # scopes in which frameworks compute a layer again
-_CALL = re.compile(r" \(\d+[^)]*\)$")  # of a module that is called again within one call of the model
+_CALL = re.compile(r" \(\d+[^)]*\)$")  # a module's further call within one call of the model
 
 
 def module_of(layer: str) -> str:
@@ -27,7 +27,7 @@ def module_of(layer: str) -> str:
 
 @dataclass(frozen=True)
 class SameName:
-    """Layers, by position, that have the same name on both sides; exact: to the letter, and not only up to what wraps it."""
+    """Layers, by position, with the same name on both sides; exact: to the letter, not only up to wrappers."""
 
     a: tuple[int, ...]
     b: tuple[int, ...]
@@ -35,10 +35,10 @@ class SameName:
 
 
 def same_names(a: Sequence[str], b: Sequence[str]) -> list[SameName]:
-    """Return which names are the same: to the letter first, then up to separators, case and the names of the whole model.
+    """Return which names are the same: to the letter first, then up to separators, case and wrappers of the whole model.
 
-    A name that comes up several times (a module that is called again) is one entry with all its positions. A shortened name
-    that several different names of a side share is not used.
+    A name that occurs several times (a module that is called again) is one entry with all its positions. A shortened name that
+    several different names of a side share is not used.
     """
     sides = [_by_key(names) for names in (a, b)]
     result = []
@@ -69,15 +69,15 @@ def _parts(name: str) -> list[str]:
 
 
 def _plain(parts: Sequence[str]) -> list[str]:
-    """Return a path without the scopes in which something is computed again, unless there is nothing else."""
+    """Return a path without scopes of recomputation, unless there is nothing else."""
     return [part for part in parts if not _AGAIN.search(part)] or list(parts)
 
 
 def recomputed(layers: Sequence[Layer]) -> dict[int, int]:
-    """Return which layers, by position, are others' forward work done again during the backward pass: position -> that layer's.
+    """Return which layers, by position, are others' forward work repeated in the backward pass: position -> that layer's.
 
-    Told by the scope of JAX and others, or by a path that is the end of one other layer's: PyTorch calls modules again from
-    its checkpoint, outside of the modules around them. Such layers have no forward work of their own.
+    The sign is a scope of JAX and others, or a path that is the end of exactly one other layer's path: PyTorch's checkpoint
+    calls modules again outside the modules around them. Such layers have no forward work of their own.
     """
     paths = [_parts(layer.name) for layer in layers]
     whole: dict[tuple[str, ...], list[int]] = defaultdict(list)
@@ -91,7 +91,7 @@ def recomputed(layers: Sequence[Layer]) -> dict[int, int]:
     result = {}
     for position, (layer, path) in enumerate(zip(layers, paths, strict=True)):
         kept = tuple(_plain(path))
-        inside = len(kept) < len(path) and path[-1] == kept[-1]  # the scope itself is a module like others
+        inside = len(kept) < len(path) and path[-1] == kept[-1]  # the scope itself is an ordinary module
         marked = whole.get(kept, []) if inside else []
         unknown = layer.flops is None and layer.output_shape is None
         ending = [other for other in ends.get(tuple(path), []) if layers[other].order < layer.order] if unknown else []
@@ -102,7 +102,7 @@ def recomputed(layers: Sequence[Layer]) -> dict[int, int]:
 
 
 def _shared_front(parts: Sequence[Sequence[str]]) -> int:
-    """Return how many first parts all names of a side share; the last part is always the layer's own."""
+    """Return how many leading parts all names of a side share; the last part is always the layer's own."""
     if len(parts) < 2:
         return 0
     shortest = min(map(len, parts)) - 1
@@ -114,11 +114,11 @@ def _shared_front(parts: Sequence[Sequence[str]]) -> int:
 
 
 def read_map(path: str | Path) -> dict[str, str]:
-    """Return A's name -> B's name, as the file of `--map` says.
+    """Return A's name -> B's name from the file of `--map`.
 
-    Lines `A-name = B-name`; `#` begins a comment, blank lines are left out. Several layers that stand for one are joined with
-    " + ": `conv1 + relu1 = conv1_relu`; nothing on the right means that B has no such layer. Or a JSON object of the same
-    names. Raises EvidenceError naming the file and the line.
+    Lines are `A-name = B-name`; `#` begins a comment, blank lines are skipped. Several layers for one are joined with " + ":
+    `conv1 + relu1 = conv1_relu`; nothing on the right means that B has no such layer. A JSON object of the same names also
+    works. Raises EvidenceError naming the file and the line.
     """
     path = Path(path)
     try:
@@ -128,13 +128,13 @@ def read_map(path: str | Path) -> dict[str, str]:
     except OSError as error:
         raise EvidenceError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise EvidenceError(f"{path}: no UTF-8 text at byte {error.start}; save it as UTF-8") from error
+        raise EvidenceError(f"{path}: not UTF-8 text at byte {error.start}; save it as UTF-8") from error
     entries = _of_json(path, text) if text.lstrip().startswith("{") else _of_lines(path, text)
     result: dict[str, str] = {}
     for place, left, right in entries:
         for name in left.split(JOINT):
             if name.strip() in result:
-                raise EvidenceError(f"{path}: {place}: {name.strip()!r} stands twice; leave one")
+                raise EvidenceError(f"{path}: {place}: {name.strip()!r} appears twice; keep one")
             result[name.strip()] = right
     return result
 
@@ -165,12 +165,12 @@ def _of_json(path: Path, text: str) -> list[tuple[str, str, str]]:
     try:
         data = json.loads(text, object_pairs_hook=pairs)
     except json.JSONDecodeError as error:
-        raise EvidenceError(f"{path}: line {error.lineno}: no valid JSON: {error.msg}") from error
+        raise EvidenceError(f"{path}: line {error.lineno}: not valid JSON: {error.msg}") from error
     except RecursionError as error:
-        raise EvidenceError(f"{path}: line 1: nested too deeply; an object of names is wanted") from error
+        raise EvidenceError(f"{path}: line 1: nested too deeply; expected an object of names") from error
     if repeated:
-        raise EvidenceError(f"{path}: key {repeated[0]!r} stands twice; leave one")
+        raise EvidenceError(f"{path}: key {repeated[0]!r} appears twice; keep one")
     wrong = [name for name, value in data.items() if not isinstance(value, str) or not name.strip()]
     if wrong:
-        raise EvidenceError(f"{path}: key {wrong[0]!r}: a layer's name is wanted on both sides")
+        raise EvidenceError(f"{path}: key {wrong[0]!r}: expected a layer's name on both sides")
     return [(f"key {name!r}", name.strip(), value.strip()) for name, value in data.items()]

@@ -1,6 +1,6 @@
-"""What lines of the program take of a clean step on one side.
+"""The time of the program's lines in a clean step of one side.
 
-Each instant of the recorded step belongs to one line, so that lines of functions that a line calls are not in its own time. Where
+Each instant of the recorded step belongs to one line, so a line's own time does not include functions that it calls. If
 recording made the step longer, a line keeps the share that the account keeps of what ran while the host was in it.
 """
 
@@ -22,9 +22,9 @@ from kernelscope.analysis.explain.model import Side
 
 
 def times(side: Side) -> pd.DataFrame | None:
-    """Return what each statement takes of a step: file, line, last_line, time_ns, profiled_ns; None where lines were not timed.
+    """Return the time of each statement in a step: file, line, last_line, time_ns, profiled_ns; None if lines were not timed.
 
-    profiled_ns: with what the line calls, as the lines pass has it, which timing makes longer. It is scaled to the clean step
+    profiled_ns: including what the line calls, from the lines pass, whose timing lengthens it. It is scaled to the clean step
     as a whole.
     """
     try:
@@ -41,7 +41,7 @@ def times(side: Side) -> pd.DataFrame | None:
 
 
 def _without_cost(side: Side, table: pd.DataFrame) -> pd.Series[Any]:
-    """Return the time of each row of a breakdown by line without what recording cost, where the host itself computes."""
+    """Return the time of each row of a breakdown by line without the cost of recording, if the host itself computes."""
     trace = side.trace
     if side.clean_ns is None or side.by_device or host_lines.computes_behind(trace):
         return table["time_ns"]
@@ -56,9 +56,9 @@ def _without_cost(side: Side, table: pd.DataFrame) -> pd.Series[Any]:
 
 
 def of_lines(table: pd.DataFrame | None, path: str | None, first: int, count: int, column: str = "time_ns") -> int | None:
-    """Return what the statements take that have a line of these; 0 for no lines, None where nothing was timed.
+    """Return the time of the statements that include one of these lines; 0 for no lines, None if nothing was timed.
 
-    table: of `times`. column: time_ns, or profiled_ns, which holds what they call as well.
+    table: from `times`. column: time_ns, or profiled_ns, which includes what they call.
     """
     if not count or path is None:
         return 0
@@ -71,7 +71,7 @@ def of_lines(table: pd.DataFrame | None, path: str | None, first: int, count: in
 
 
 def longest(table: pd.DataFrame | None, path: str | None, lines: Sequence[int]) -> int | None:
-    """Return which of these lines begins the statement that takes longest; None where none of them takes any time."""
+    """Return which of these lines begins the statement that takes longest; None if none takes any time."""
     if table is None:
         return None
     mine = table[((table["file"] == path) & table["line"].isin(list(lines))).fillna(False).to_numpy(bool)]

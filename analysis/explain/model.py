@@ -1,7 +1,6 @@
-"""What an explanation is made of: two sides, the account of their difference, and what rules suspect of having caused it.
+"""What an explanation consists of: two sides, the account of their difference, and what rules suspect as its causes.
 
-Signs: a difference is B minus A, so that positive ns are what makes B slower. All times are per step; a capture without steps
-counts as one.
+Signs: a difference is B minus A, so positive ns make B slower. All times are per step; a capture without steps counts as one.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ ROW_COLUMNS = (
 )  # fmt: skip
 SIDES = ("a", "b")
 CLOSE = 0.05  # of a step: without an interval a smaller difference may be noise
-LEAST_SEEN = 0.05  # of the processor time of a step: a smaller difference is not seen by it alone
-INSTRUMENTATION = "(profiling overhead)"  # stands for a row: the part of the wall difference that no recorded cell holds
+LEAST_SEEN = 0.05  # of the processor time of a step: it does not show a smaller difference by itself
+INSTRUMENTATION = "(profiling overhead)"  # in place of a row: the part of the wall difference that no recorded cell holds
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer of one side, as far as the capture tells. None is unknown.
+    """One layer of one side, as far as the capture shows. None is unknown.
 
-    type: convolution, dense, lstm, tanh, ... as workloads.networks has them, or the kind of its kernels. output_shape: without
-    the batch. flops: of the forward pass for one sample. order: rank of its first forward work within a step.
+    type: convolution, dense, lstm, tanh, ... as in workloads.networks, or the kind of its kernels. output_shape: without the
+    batch. flops: of the forward pass for one sample. order: rank of its first forward work within a step.
     """
 
     name: str
@@ -47,10 +46,10 @@ class Layer:
 
 @dataclass(frozen=True)
 class Match:
-    """Which layers of A and of B stand for the same: usually one of each.
+    """Layers of A and B that correspond: usually one of each.
 
-    a, b: names; empty on the side that lacks it; several where one side fused or split what the other has. confidence: 0 to 1.
-    how: name, map, alignment, fused, missing. note: what is special (shared, recomputed, fused, missing), in words; or None.
+    a, b: names; empty on the side that lacks the layer; several if one side fused or split what the other has. confidence: 0 to
+    1. how: name, map, alignment, fused, missing. note: what is special (shared, recomputed, fused, missing), in words; or None.
     """
 
     a: tuple[str, ...]
@@ -61,7 +60,7 @@ class Match:
 
     @property
     def label(self) -> str:
-        """How tables name the pair: the name, or both names where they differ."""
+        """The pair's name in tables: the name, or both names if they differ."""
         a, b = " + ".join(self.a), " + ".join(self.b)
         return a if a == b or not b else b if not a else f"{a} = {b}"
 
@@ -70,18 +69,18 @@ class Match:
 class Side:
     """One side of an explanation.
 
-    name: what people call it. windows: one row per recorded window of the traced pass: restart, window, wall_ns (per step),
-    and steps; a capture without windows has some consecutive steps per row, one without steps a single row. cells: one row per
-    window and distinct keys of accounting.partition.KEYS, with `window_row` (row of windows), count, duration_ns and time_ns per
-    step (float; adding up to the window's wall_ns). clean: the measured steps of each restart of the clean pass (columns of
-    trace.STEPS); empty where only a trace exists. clean_ns: the clean step, the median of its windows; None without a clean
-    pass. trace: the most representative recording, for rules that look at single events; its windows are a part of `windows`.
+    name: its name for people. windows: one row per recorded window of the traced pass: restart, window, wall_ns (per step), and
+    steps; a capture without windows has some consecutive steps per row, one without steps a single row. cells: one row per
+    window and distinct keys of accounting.partition.KEYS, with `window_row` (row of windows), count, duration_ns and time_ns
+    per step (float; they add up to the window's wall_ns). clean: the measured steps of each restart of the clean pass (columns
+    of trace.STEPS); empty if only a trace exists. clean_ns: the clean step, the median of its windows; None without a clean
+    pass. trace: the most representative recording, for rules that look at single events; its windows are among `windows`.
     facts: plain data: framework, version, versions, settings, variables, options, machine, conditions, devices, network, ...
-    layers_ns: what each layer and phase takes per step in the layers pass (index: label of the layer or group, phase); None where
-    that pass does not know the layers. grouped: which layers are one group in there (see instrumentation.holding). events:
-    recorded events (operators, kernels, ranges) per step by layer and phase, index (layer, phase), null as "".
-    missing: what the capture does not hold -> why. sources: the program's own files, path -> text; empty where not kept.
-    foreign_cores: how many cores other processes kept busy while the run was recorded; None where not known.
+    layers_ns: the time of each layer and phase per step in the layers pass (index: label of the layer or group, phase); None if
+    that pass does not know the layers. grouped: which layers are one group in it (see instrumentation.layer_groups). events:
+    recorded events (operators, kernels, ranges) per step by layer and phase, index (layer, phase), null as "". missing: what
+    the capture does not hold -> why. sources: the program's own files, path -> text; empty if not kept. foreign_cores: how many
+    cores other processes kept busy during the recording; None if unknown.
     """
 
     name: str
@@ -103,7 +102,7 @@ class Side:
 
     @property
     def framework(self) -> str | None:
-        """The framework, where it is known."""
+        """The framework, if known."""
         return self.facts.get("framework")
 
     @property
@@ -114,7 +113,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Wall:
-    """Wall time of a step on both sides, in ns, and the interval (95%) of the difference; None where there is none."""
+    """Wall time of a step on both sides in ns, and the interval (95%) of the difference; None if there is none."""
 
     a_ns: int
     b_ns: int
@@ -132,7 +131,7 @@ class Wall:
 
     @property
     def floor_ns(self) -> int | None:
-        """Smaller differences cannot be seen in these recordings; None without an interval."""
+        """The smallest difference that these recordings can show; None without an interval."""
         return Difference(self.delta_ns, self.interval_ns).detection_limit_ns
 
 
@@ -140,17 +139,15 @@ class Wall:
 class Account:
     """The exact account: rows["delta_ns"].sum() + instrumentation_ns == wall.delta_ns.
 
-    rows: ROW_COLUMNS, indexed by `row` (r1, r2, ...). layer is the label of the match; layer_a and layer_b are null where
-    that side has none. cell: a kind of trace.KINDS, "(device: ...)" or "(host: <cause>)" as breakdowns.kind_labels gives them.
-    ci_*: interval (95%) of delta_ns, null where none; significant: null where none. a_count, b_count: executions per step.
-    cells: what the rows are made of: row, side ("a" or "b"), all of partition.KEYS, count and duration_ns per step (float),
-    and time_ns (int; adds up to the row's a_ns or b_ns).
-    samples: bootstrap samples of delta_ns, [resamples, rows], and by_restart: its estimate of each restart, [restarts, rows];
-    None where there is no interval (see estimates).
-    removed_ns: per side what recording cost and was taken out of host rows (see instrumentation). recorded_ns: per side the
-    step as recorded by the traced pass. restarts: how many restarts both sides have. floor: share of a time by which two
-    processes of one program differ; 0 where restarts show that (see noise). processor: the processor time of both clean steps,
-    all threads together; None where not recorded.
+    rows: ROW_COLUMNS, indexed by `row` (r1, r2, ...). layer is the label of the match; layer_a and layer_b are null if that
+    side has none. cell: a kind of trace.KINDS, "(device: ...)" or "(host: <cause>)", as from breakdowns.kind_labels. ci_*:
+    interval (95%) of delta_ns, null if none; significant: null if none. a_count, b_count: executions per step. cells: the cells
+    of the rows: row, side ("a" or "b"), all of partition.KEYS, count and duration_ns per step (float), and time_ns (int; adds
+    up to the row's a_ns or b_ns). samples: bootstrap samples of delta_ns, [resamples, rows], and by_restart: its estimate for
+    each restart, [restarts, rows]; None if there is no interval (see estimates). removed_ns: per side, the cost of recording
+    that was taken out of host rows (see instrumentation). recorded_ns: per side, the step as recorded by the traced pass.
+    restarts: how many restarts both sides have. floor: share of a time by which two processes of one program differ; 0 if
+    restarts show that (see noise). processor: the processor time of both clean steps over all threads; None if not recorded.
     """
 
     wall: Wall
@@ -167,7 +164,7 @@ class Account:
 
     @property
     def seen_by_processor(self) -> bool:
-        """Whether processor time shows the difference; wall times of one restart, or of disturbed ones, may be too noisy to."""
+        """Whether processor time shows the difference, as wall times of one restart, or disturbed ones, may be too noisy."""
         used = self.processor
         if used is None or not used.significant or used.delta_ns * self.wall.delta_ns <= 0:
             return False
@@ -182,7 +179,7 @@ class Account:
 class Case:
     """Everything that a rule may look at. differences: settings and versions that differ: name -> (value of A, value of B).
 
-    changes: which lines of the program differ, and what they take (see changed_lines).
+    changes: which lines of the program differ, and their times (see changed_lines).
     """
 
     a: Side
@@ -204,21 +201,20 @@ class Case:
         return versions[0] == versions[1] and versions[0][0] is not None
 
     def setting(self, name: str) -> tuple[Any, Any]:
-        """Return a setting's value on both sides; None where a side does not state it."""
+        """Return a setting's value on both sides; None if a side does not state it."""
         a, b = (side.facts.get("settings", {}).get(name) for side in (self.a, self.b))
         return a, b
 
 
 @dataclass
 class Suspicion:
-    """What one rule thinks it has found.
+    """A possible cause that one rule found.
 
-    cause: the rule's fixed name, such as "layout conversions". claims: row id -> ns of that row's difference that the cause
-    accounts for (with its sign), INSTRUMENTATION included; rules claim freely, `claims.settle` grants each ns once.
-    precedence: lower is served first:
-    0 a recorded difference that by itself decides the rows it claims, 1 evidence in kernels and events, 2 what is left over
-    and only plausible. confidence: high, medium or low. evidence: sentences with numbers; remedy: what to do, with the
-    framework's own setting.
+    cause: the rule's fixed name, such as "layout conversions". claims: row id -> ns of that row's difference (with its sign)
+    that the cause accounts for, including INSTRUMENTATION; rules claim freely, and `claims.settle` grants each ns once.
+    precedence: lower is granted first: 0 a recorded difference that decides the rows it claims by itself, 1 evidence in kernels
+    and events, 2 what is left over and only plausible. confidence: high, medium or low. evidence: sentences with numbers;
+    remedy: what to do, with the framework's own setting.
     """
 
     cause: str

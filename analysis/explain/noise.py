@@ -1,11 +1,11 @@
-"""What two recordings of one program differ by, where each side was recorded in a single process.
+"""How much two recordings of one program differ, if each side was recorded in a single process.
 
-Steps of one process tell little of the next one's: where memory lies, how threads share cores and what the machine does besides
-move all of its steps together. So intervals of single recordings have a floor; restarts show that noise and need none.
+Steps of one process say little about the next process: where memory lies, how threads share cores and what else the machine
+does shift all its steps together. So intervals of single recordings have a floor; restarts show that noise and need none.
 
-Processor time is a second clock. Waiting for cores that others use is not in it, so that it is steadier where the machine is
-busy, and says whether a longer step is more work or more waiting. Where threads spin while they wait for one another, it is the
-wall clock times the number of threads, and says no more than that.
+Processor time is a second clock. It does not include waiting for cores that others use, so it is steadier on a busy machine,
+and shows whether a longer step is more work or more waiting. If threads spin while they wait for one another, it is the wall
+clock times the number of threads, and shows no more than that.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from kernelscope.analysis.accounting.statistics import reach_of_difference, stud
 from kernelscope.analysis.explain.model import Side, Wall
 from kernelscope.analysis.recordings.run import Run
 
-AS_IT_COMES = 0.15  # of a step, and of what is claimed of it, where the machine's own noise was not measured
+AS_IT_COMES = 0.15  # of a step, and of claims on it, if the machine's own noise was not measured
 STEADY = 0.05  # with a steady heap and passive waiting
-PROCESSOR = 0.1  # of the processor time of a step, where it was not measured
-LEAST = 0.05  # whatever was measured: other programs may differ by more than those that it was measured of
-# However restless a machine is, rows that stand out against all others by more are told: tried on scripts with known changes and
-# on equal ones, on a machine on which processes differ by up to 87% (docs/validation)
+PROCESSOR = 0.1  # of the processor time of a step, if its noise was not measured
+LEAST = 0.05  # whatever was measured: other programs may differ by more than those measured
+# However restless a machine is, rows that stand out from all others by more are reported: tried on scripts with known changes and
+# on equal ones, on a machine whose processes differ by up to 87% (docs/validation)
 MOST = 0.2
-SPINNING = 0.95  # of the wall time for each thread: threads that compute only wait for one another more than that
-DISTURBED = 0.15  # share of the cores: with so much of others' work a step that is longer by waiting only is no evidence
-BUSY = 0.4  # share of the cores: with so much of other processes' work no single recording tells how long a step takes
+SPINNING = 0.95  # of the wall time for each thread: threads that do not spin are busy less than that
+DISTURBED = 0.15  # share of the cores: with so much other work, a step that is longer only by waiting is no evidence
+BUSY = 0.4  # share of the cores: with so much other work, no single recording shows how long a step takes
 
 
 def floor(a: Side, b: Side, restarts: int) -> float:
-    """Return the share of a time by which two processes of one program differ; 0 where restarts show it."""
+    """Return the share of a time by which two processes of one program differ; 0 if restarts show it."""
     if restarts > 1 or not (a.clean and b.clean):
         return 0.0
     steady = all((side.facts.get("options") or {}).get("steady") for side in (a, b))
@@ -40,19 +40,21 @@ def floor(a: Side, b: Side, restarts: int) -> float:
 
 
 def _measured(a: Side, b: Side, clock: str, otherwise: float) -> float:
-    """Return the larger of what was measured of each side's machine and framework, or `otherwise` where it was not of both."""
+    """Return the larger measured noise of both sides' machines and frameworks, within bounds; `otherwise` unless both were
+    measured.
+    """
     shares = _known(a, b, clock)
     return min(max(LEAST, *shares), MOST) if len(shares) == 2 else otherwise
 
 
 def _known(a: Side, b: Side, clock: str) -> list[float]:
-    """Return what was measured of each side's machine and framework, as far as it was."""
+    """Return the measured noise of each side's machine and framework, if any."""
     known = [((side.facts.get("noise") or {}).get(side.framework) or {}).get(clock) for side in (a, b)]
     return [float(share) for share in known if isinstance(share, int | float)]
 
 
 def restless(a: Side, b: Side, restarts: int) -> float | None:
-    """Return by what share processes of one program differ where that is more than intervals allow for; else None."""
+    """Return the share by which processes of one program differ, if more than intervals allow for; else None."""
     if not floor(a, b, restarts):
         return None
     most = max(_known(a, b, "wall"), default=0.0)
@@ -60,11 +62,11 @@ def restless(a: Side, b: Side, restarts: int) -> float | None:
 
 
 def between_processes(runs: Sequence[Run]) -> dict[str, float | None]:
-    """Return by how much two processes of one program may differ (95%), as shares of a step: "wall" and "processor".
+    """Return how much two processes of one program may differ (95%), as shares of a step: "wall" and "processor".
 
-    runs: each of one program, with several restarts of its clean pass. Of several programs the largest share counts. A share is
-    the half width of the prediction interval of a difference, Student's t times the square root of 2 times the standard deviation
-    of the logarithms of the restarts' means; None where that was not recorded.
+    runs: each of one program, with several restarts of its clean pass. The largest share of all programs counts. A share is the
+    half width of the prediction interval of a difference: Student's t times the square root of 2 times the standard deviation
+    of the logarithms of the restarts' means; None if not recorded.
     """
     clocks: dict[str, list[float | None]] = {"wall": [], "processor": []}
     for run in runs:
@@ -83,24 +85,24 @@ def _between(means: Sequence[float]) -> float | None:
 
 
 def reach(least_ns: float, a: pd.DataFrame, b: pd.DataFrame) -> float:
-    """Return how far the difference of two clean passes of one process each may be off (95%), ns.
+    """Return how far off the difference of two clean passes of one process each may be (95%), in ns.
 
-    least_ns: what the floor makes of their steps. The rest is by how much windows of steps vary within each.
+    least_ns: from the floor of their steps. The rest comes from how windows of steps vary within each pass.
     """
     varies = reach_of_difference(*(np.asarray(window_means(steps), dtype=np.float64) for steps in (a, b)))
     return float(np.hypot(least_ns, varies or 0.0))
 
 
 def widened(ends: tuple[int, int], middle: float, reach_ns: float) -> tuple[int, int]:
-    """Return an interval that reaches at least so far to both sides of the estimate."""
+    """Return an interval that extends at least this far on both sides of the estimate."""
     return min(ends[0], round(middle - reach_ns)), max(ends[1], round(middle + reach_ns))
 
 
 def processor(a: Side, b: Side) -> Wall | None:
-    """Return the processor time of a clean step on both sides, all threads together, and the interval of the difference.
+    """Return the processor time of a clean step on both sides over all threads, and the interval of the difference.
 
-    Of restarts by Student's t over their means, of single recordings by a floor and by how much windows vary. None where it was
-    not recorded.
+    With restarts, it is Student's t over their means; for single recordings, a floor and the variation of windows. None if not
+    recorded.
     """
     sides = [[_used(steps) for steps in side.clean] for side in (a, b)]
     if not all(sides) or any(used is None for restarts in sides for used in restarts):
@@ -120,20 +122,22 @@ def processor(a: Side, b: Side) -> Wall | None:
 
 
 def _spins(side: Side) -> bool:
-    """Return whether several threads are busy all of a step: they spin while they wait."""
+    """Return whether several threads are busy during whole steps: they spin while they wait."""
     threads = busy_cores(side) or 0.0
     return threads >= 2 * SPINNING and threads >= SPINNING * round(threads)
 
 
 def clean_mean(side: Side, *columns: str) -> float | None:
-    """Return the mean per step of the sum of `columns` over the clean steps of all restarts; None where unknown."""
+    """Return the mean per step of the sum of `columns` over the clean steps of all restarts; None if unknown."""
     steps = [steps[list(columns)].sum(axis=1, min_count=len(columns)) for steps in side.clean]
     values = pd.concat(steps).dropna() if steps else pd.Series(dtype=float)
     return float(values.mean()) if len(values) else None
 
 
 def busy_cores(side: Side) -> float | None:
-    """Return how many cores the process kept busy in its clean steps on average: processor time over wall time."""
+    """Return how many cores the process kept busy on average in its clean steps: processor time over wall time; None if
+    unknown.
+    """
     used = clean_mean(side, "user_ns", "system_ns")
     wall = [steps["end_ns"] - steps["start_ns"] for steps in side.clean]
     if used is None or not wall:
@@ -143,13 +147,13 @@ def busy_cores(side: Side) -> float | None:
 
 
 def _used(steps: pd.DataFrame) -> pd.Series[float] | None:
-    """Return the processor time of a step by window, ns; None where any was not recorded."""
+    """Return the processor time of a step by window in ns; None unless all were recorded."""
     used = steps["user_ns"] + steps["system_ns"]
     return None if used.isna().any() or used.empty else used.astype(float).groupby(steps["window"]).mean()
 
 
 def disturbed(a: Side, b: Side) -> float | None:
-    """Return how many cores others kept busy, of the side where it was more, where that can make steps wait; else None."""
+    """Return how many cores others kept busy on the more disturbed side, if enough to make steps wait; else None."""
     result = []
     for side in (a, b):
         allowed = (side.facts.get("machine") or {}).get("allowed_threads")
@@ -159,7 +163,7 @@ def disturbed(a: Side, b: Side) -> float | None:
 
 
 def busy(side: Side) -> float | None:
-    """Return how many cores other processes kept busy, where that is so many that times say little; else None."""
+    """Return how many cores other processes kept busy, if so many that times mean little; else None."""
     cores = (side.facts.get("machine") or {}).get("allowed_threads")
     if side.foreign_cores is None or not cores or side.foreign_cores < BUSY * cores:
         return None

@@ -1,4 +1,4 @@
-"""Two recordings as they are explained: run folders by their layers, captures of device work by the device's own account."""
+"""Two recordings to explain: run folders by their layers, captures of device work by the device's own account."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Pair:
     def explain(
         self, mapping: Mapping[str, str] | None = None, force: bool = False, request: Request | None = None
     ) -> dict[str, Any]:
-        """Return why the second one takes another time than the first, as plain data.
+        """Explain why the second takes more or less time than the first, as plain data.
 
-        mapping: layers that stand for the same (see layer_names.read_map). force: although the work differs. request: which steps
-        of captures of device work.
+        mapping: layers that correspond (see layer_names.read_map). force: explain although the work differs. request: which
+        steps of captures of device work.
         """
         if self.captures is not None:
             return device.explain(*self.captures, request)
@@ -47,7 +47,9 @@ class Pair:
 
 
 def read(a: Path, b: Path, by_layers: bool = False) -> Pair:
-    """Return the pair at two paths; raise EvidenceError for what cannot be read. by_layers: captures of device work, too."""
+    """Return the pair at two paths; raise EvidenceError if one cannot be read. by_layers: treat captures of device work by
+    layers, too.
+    """
     paths = (a, b)
     traces = [None if restarts.recordings(path) else sides.capture(path) for path in paths]
     first, second = traces

@@ -1,8 +1,8 @@
-"""What operators and kernels compute, as far as their recorded shapes tell: output, FLOPs and parameters.
+"""What operators and kernels compute, as far as recorded shapes show it: output, FLOPs and parameters.
 
 Operators: PyTorch's, from their input shapes, by the definitions of torch.nn.functional. Kernels: from m, n and k of matrix
 products, and from oneDNN's problem descriptors (https://uxlfoundation.github.io/oneDNN/dev_guide_verbose.html), which MKL's
-convolutions are written in too. A multiply-accumulate is two operations.
+convolutions also use. A multiply-accumulate is two operations.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GENERAL = {
     "gemm": "dense",
 }
 
-# What operators may say of a layer beyond the kind of its kernels
+# More specific types that operators may show for a layer than the kind of its kernels
 SPECIFIC = {
     "dense": ("convolution", "lstm", "gru", "rnn"),
     "activation": ("relu", "tanh", "sigmoid", "gelu", "silu"),
@@ -35,12 +35,18 @@ SPECIFIC = {
     "recurrent": ("lstm", "gru", "rnn"),
     "softmax": ("loss",),
 }
-RESHAPING = ("pooling", "pooling_max", "pooling_average", "flatten", "layout")  # their output is not as their input
+RESHAPING = (
+    "pooling",
+    "pooling_max",
+    "pooling_average",
+    "flatten",
+    "layout",
+)  # types whose output has another shape than the input
 
 _TYPES = tuple(
     (re.compile(pattern, re.IGNORECASE), name)
     for pattern, name in (
-        (r"backward|grad", ""),  # of another pass: it says nothing here
+        (r"backward|grad", ""),  # another pass: it says nothing here
         (r"scaled_dot_product|attention", "attention"),
         (r"conv(?!ert)", "convolution"),
         (r"lstm", "lstm"),
@@ -78,8 +84,8 @@ _TENSOR = re.compile(r"\d+(?:x\d+)+")
 class Problem:
     """What one call computes for the whole batch. None is unknown.
 
-    channels and inputs: of a convolution whose output is unknown: its channels, and how many numbers each of its outputs is
-    made of. batch: size of the batch, where the call's first dimension is that.
+    channels and inputs: for a convolution with unknown output, its channels and the number of values that each output is made
+    of. batch: the size of the batch, if the call's first dimension is that.
     """
 
     output: Shape | None = None
@@ -96,18 +102,18 @@ class Problem:
         return self.channels is not None and len(output) == self.rank and output[:2] == (self.batch, self.channels)
 
     def with_output(self, output: Shape) -> Problem:
-        """Return the work of this convolution now that its output is known."""
+        """Return this convolution's work, given its output."""
         flops = prod(output) * (2 * (self.inputs or 0) + self.bias)
         return Problem(output, flops, self.parameters, self.batch)
 
 
 def type_of_operator(name: str) -> str | None:
-    """Return the type of layer that an operator of any framework stands for; None where its name does not tell."""
+    """Return the type of layer that an operator of any framework stands for; None if its name does not show it."""
     return next((result or None for pattern, result in _TYPES if pattern.search(name)), None)
 
 
 def may_become(before: Shape, after: Shape, kind: str) -> bool:
-    """Return whether pooling or flattening may make one shape of the other, channels first."""
+    """Return whether pooling or flattening may turn one shape into the other, channels first."""
     if kind.startswith("pooling"):
         return len(before) == len(after) > 2 and before[:2] == after[:2] and prod(after) <= prod(before)
     return prod(before) == prod(after)
@@ -115,7 +121,7 @@ def may_become(before: Shape, after: Shape, kind: str) -> bool:
 
 @lru_cache(maxsize=65536)
 def shapes(text: str) -> tuple[Shape, ...]:
-    """Return the shapes of an operator's inputs, lists of tensors one after another; empty for what has none."""
+    """Return the shapes of an operator's inputs, with lists of tensors flattened; empty if it has none."""
     try:
         entries = json_text.parsed(text)
     except ValueError:
@@ -129,7 +135,7 @@ def shapes(text: str) -> tuple[Shape, ...]:
 
 @lru_cache(maxsize=65536)
 def of_operator(name: str, text: str) -> Problem | None:
-    """Return what an operator of PyTorch computes; None for those that have neither weights nor matrix products."""
+    """Return what a PyTorch operator computes; None for operators without weights or matrix products."""
     short = name.rpartition("::")[2].lstrip("_")
     inputs = shapes(text)
     sizes = [shape for shape in inputs if shape]
@@ -180,7 +186,7 @@ def _convolution(sizes: list[Shape]) -> Problem | None:
 
 @lru_cache(maxsize=65536)
 def of_problem(text: str) -> Problem | None:
-    """Return the problem that a descriptor states for a forward primitive; None where it is in no known form."""
+    """Return the problem that a descriptor of a forward primitive states; None if its form is unknown."""
     if match := _CONVOLUTION.match(text):
         size = {name: int(value) for name, value in match.groupdict(default="1").items()}
         space = tuple(size[name] for name in ("od", "oh", "ow") if match[name] is not None)
@@ -198,7 +204,7 @@ def of_problem(text: str) -> Problem | None:
 
 
 def of_kernel(problem: str | None, m: int | None, n: int | None, k: int | None) -> Problem | None:
-    """Return what a forward kernel computes that is a convolution or a matrix product; None for others."""
+    """Return what a forward kernel computes if it is a convolution or a matrix product; else None."""
     work = of_problem(problem) if problem is not None else None
     if work is not None and work.flops is not None:
         return work
@@ -206,7 +212,7 @@ def of_kernel(problem: str | None, m: int | None, n: int | None, k: int | None) 
 
 
 def completed(calls: Iterable[Problem], candidates: Iterable[Shape]) -> list[Problem]:
-    """Return the calls with the output of convolutions filled in from shapes that were seen after them."""
+    """Return the calls, with the outputs of convolutions filled in from shapes seen after them."""
     seen = list(candidates)
     result = []
     for call in calls:

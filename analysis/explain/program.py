@@ -1,4 +1,4 @@
-"""What program a side ran: its own source files and its command line, whether both ran the same, and which lines differ."""
+"""The program that a side ran: its source files and command line, whether both sides ran the same, and which lines differ."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ _NEAR, _LIKE, _STATEMENT = 3, 0.8, 8  # lines, likeness, and characters of state
 
 @dataclass(frozen=True)
 class LineChange:
-    """Lines that one side has in place of the other's. a, b: (first line, texts); texts are empty where lines were only added or
-    removed. a_file, b_file: where they are; None where a side lacks the file.
+    """Lines that one side has in place of the other's.
+
+    a, b: (first line, texts); texts are empty if lines were only added or removed. a_file, b_file: their files; None if a side
+    lacks the file.
     """
 
     a_file: str | None
@@ -29,15 +31,14 @@ class LineChange:
 
     @property
     def file(self) -> str:
-        """The file, as B calls it, or A where the lines are A's alone."""
+        """The file's name in B; in A if the lines are only in A."""
         return str((self.b_file if self.b[1] else self.a_file) or self.b_file or self.a_file)
 
 
 def same(case: Case) -> bool:
     """Return whether both sides ran the same program with the same settings, versions and arguments on the same machine.
 
-    Comments, layout and what the program calls its own things are no part of a program. False where it is not known, as without
-    source files.
+    Comments, layout and the program's own names do not count. False if unknown, as without source files.
     """
     a, b = case.a, case.b
     if not a.sources or not b.sources or host_evidence.differing(case):
@@ -54,7 +55,7 @@ def same(case: Case) -> bool:
 def changes(case: Case) -> list[LineChange]:
     """Return which lines of the program differ, in the order of files and lines.
 
-    An empty list where sources are not known, or frameworks differ: these are two programs, and not one that was changed.
+    Empty if sources are unknown, or if frameworks differ: these are two programs, not one that was changed.
     """
     a, b = case.a, case.b
     if not a.sources or not b.sources or a.facts.get("framework") != b.facts.get("framework"):
@@ -73,14 +74,14 @@ def changes(case: Case) -> list[LineChange]:
 
 
 def _unless_empty(texts: list[str]) -> list[str]:
-    """Return lines, none where all of them are blank or comments."""
+    """Return the lines; none if all are blank or comments."""
     return texts if any(text.strip() and not text.lstrip().startswith("#") for text in texts) else []
 
 
 def _hunks(a: list[str], b: list[str]) -> list[tuple[int, int, int, int]]:
     """Return where texts differ, as (first, last, begin, end): a[first:last] became b[begin:end].
 
-    Where a statement moves over a few lines, it is gone in one place and new in the next: that is one change.
+    A statement that moves over a few lines disappears in one place and appears in the next: that is one change.
     """
     result: list[tuple[int, int, int, int]] = []
     for tag, first, last, begin, end in difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
@@ -96,13 +97,13 @@ def _hunks(a: list[str], b: list[str]) -> list[tuple[int, int, int, int]]:
 
 
 def _moves(gone: list[str], new: list[str]) -> bool:
-    """Return whether a statement that is gone is new elsewhere, as it was or much like it."""
+    """Return whether a removed statement appears elsewhere, unchanged or nearly so."""
     texts = [text.strip() for text in new if len(text.strip()) >= _STATEMENT]
     return any(difflib.get_close_matches(text.strip(), texts, 1, _LIKE) for text in gone if len(text.strip()) >= _STATEMENT)
 
 
 def enclosing(text: str, line: int) -> list[str]:
-    """Return the names of the classes and functions that a line of a program is in, outermost first; empty where in none."""
+    """Return the names of the classes and functions around a line of a program, outermost first; empty if there are none."""
     try:
         inner: ast.AST | None = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -117,12 +118,12 @@ def enclosing(text: str, line: int) -> list[str]:
 
 
 def _named(side: Side) -> dict[str, str]:
-    """Return a side's sources under the names by which they are set against the other side's."""
+    """Return a side's sources by the names under which they are compared."""
     return {_name(side, path): text for path, text in side.sources.items()}
 
 
 def _name(side: Side, path: str) -> str:
-    """Return the name of a file: that of the main one is "main" on both sides, for scripts are copied and changed."""
+    """Return the name of a file; the main file is "main" on both sides, as scripts are copied and changed."""
     return "main" if path == side.facts.get("main_source") else path
 
 
@@ -131,7 +132,7 @@ def _machine(side: Side) -> dict[str, Any]:
 
 
 def arguments(side: Side) -> list[str]:
-    """Return what the program was given: the command line without the interpreter and the script."""
+    """Return the program's arguments: the command line without the interpreter and the script."""
     main = PurePosixPath(str(side.facts.get("main_source") or ""))
     words = [str(word) for word in side.facts.get("profiled") or []]
     return [word for word in words[1:] if PurePosixPath(word).name != main.name]
@@ -145,7 +146,7 @@ def _same_code(a: str, b: str) -> bool:
 
 
 def _code(text: str) -> str:
-    """Return what a program's text means: its syntax tree; the text where it has none."""
+    """Return a program's syntax tree, which is its meaning; its text if it cannot be parsed."""
     try:
         return ast.dump(ast.parse(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):

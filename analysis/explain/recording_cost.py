@@ -1,6 +1,6 @@
-"""What recording cost the step that a breakdown of a run shows: that is the recorded step, which takes longer than the clean one.
+"""The cost of recording in the step that a run's breakdown shows, which is the recorded step and longer than the clean one.
 
-The rows that it made longer are found as explanations find them (see `instrumentation`); the breakdown itself is left as it is.
+The rows that it lengthened are found as in explanations (see `instrumentation`); the breakdown itself is left unchanged.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from kernelscope.analysis.explain.instrumentation import factors
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace
 
-LEAST = 0.1  # of the clean step: less is no more than two passes of one program may differ by
-MOST_ROWS, LEAST_OF_COST = 3, 0.05  # rows that are named, and the share of the cost that each of them has at least
-_NO_CELLS = ("step", "line")  # breakdowns whose rows are no cells of the partition
+LEAST = 0.1  # of the clean step: two passes of one program may differ by less
+MOST_ROWS, LEAST_OF_COST = 3, 0.05  # how many rows are named at most, and the least share of the cost that each has
+_NO_CELLS = ("step", "line")  # breakdowns whose rows are not cells of the partition
 
 
 @dataclass(frozen=True)
 class Cost:
-    """recorded_ns: the breakdown's step. clean_ns: the clean one, as explanations have it. rows: those with most of the cost.
+    """recorded_ns: the breakdown's step. clean_ns: the clean one, as in explanations. rows: those with most of the cost.
 
-    Each row has the breakdown's keys, time_ns and of that cost_ns. from_layers: whether the layers pass tells them, or else how
-    many events were recorded in each. growth: of steps that get longer while the program goes on, which is why the recorded ones,
-    later ones, took longer; there are no rows then.
+    Each row has the breakdown's keys, time_ns and, as part of it, cost_ns. from_layers: whether the layers pass shows the cost,
+    or else the number of events recorded in each row. growth: set if steps get longer while the program runs, which is why the
+    recorded steps, which are later ones, took longer; then there are no rows.
     """
 
     by: str
@@ -46,16 +46,18 @@ class Cost:
 
 
 class Kept(NamedTuple):
-    """factors: of each cell, 0 to 1. from_layers: whether the layers pass tells them, or how many events were recorded."""
+    """factors: of each cell, 0 to 1. from_layers: whether they come from the layers pass, or from the number of recorded
+    events.
+    """
 
     factors: npt.NDArray[np.float64]
     from_layers: bool
 
 
 def of_run(run: Run, shown: Breakdown) -> Cost | None:
-    """Return what recording cost the step of a run's breakdown; None where that is next to nothing or not known.
+    """Return the cost of recording in the step of a run's breakdown; None if it is next to nothing or unknown.
 
-    A recorded step that is as much shorter than the clean one has no rows: something else made the other longer.
+    A recorded step that is shorter than the clean one by as much has no rows: something else lengthened the clean one.
     """
     clean_ns = run.clean_step_ns
     if clean_ns is None or not shown.step_ns:
@@ -74,10 +76,10 @@ def of_run(run: Run, shown: Breakdown) -> Cost | None:
 
 
 def kept(run: Run, trace: Trace, cells: pd.DataFrame, clean_ns: int) -> Kept:
-    """Return which share of each cell's time is left without what recording cost, so that the cells add up to the clean step.
+    """Return the share of each cell's time that is left without the cost of recording, so that cells add up to the clean step.
 
-    Of steps that get longer while the program goes on, later ones were recorded: that they took longer is no cost, and all cells
-    are shortened alike. trace: a recording of the run; cells: those of its partition.
+    If steps get longer while the program runs, later ones were recorded: their additional time is not a cost, and all cells are
+    shortened alike. trace: a recording of the run; cells: those of its partition.
     """
     time_ns = cells["time_ns"].to_numpy(dtype=float)
     if run.growth is not None:
@@ -89,7 +91,7 @@ def kept(run: Run, trace: Trace, cells: pd.DataFrame, clean_ns: int) -> Kept:
 
 
 def _rows(labels: CellLabels, by: str, time_ns: np.ndarray[Any, Any], cost_ns: np.ndarray[Any, Any]) -> list[dict[str, Any]]:
-    """Return the rows of a breakdown that hold most of the cost, the one with most first."""
+    """Return the rows of a breakdown that hold most of the cost, largest first."""
     numbers, group = labels.numbered(by, BY[by])
     time, cost = (np.bincount(group, weights=values) for values in (time_ns, cost_ns))
     keys, least = list(numbers), LEAST_OF_COST * float(cost_ns.sum())

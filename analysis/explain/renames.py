@@ -1,4 +1,4 @@
-"""Programs without what means nothing to a machine: comments, and names of the program's own that were changed throughout."""
+"""Programs without what does not change their meaning: comments, and own names that were changed throughout."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _NO_PROGRAM = (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.To
 
 
 def renamed(a: str, b: str) -> dict[str, str]:
-    """Return the names of A's own that B calls otherwise: old to new.
+    """Return A's own names that B calls differently: old to new.
 
-    A name counts where A binds it and B knows it no more, where B binds the new one and A did not know it, and where it became
-    that one alone in all lines that are otherwise the same.
+    A name counts if A binds it and B does not have it, if B binds the new one and A does not have it, and if it became only
+    that one in all lines that are otherwise the same.
     """
     own, theirs = _bound(a), _bound(b)
     old, new = (_names(text) for text in (a, b))
@@ -34,13 +34,13 @@ def renamed(a: str, b: str) -> dict[str, str]:
 
 
 def plain_lines(text: str, names: Mapping[str, str]) -> list[str]:
-    """Return the lines of a program without comments, with names replaced; as they are where it is no program."""
+    """Return the lines of a program without comments and with names replaced; unchanged if the text is not a program."""
     lines = text.splitlines()
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     except _NO_PROGRAM:
         return lines
-    for token in reversed(tokens):  # from the end: what stands before keeps its place
+    for token in reversed(tokens):  # from the end, so that earlier positions stay valid
         row, first, last = token.start[0] - 1, token.start[1], token.end[1]
         if token.type == tokenize.COMMENT:
             lines[row] = lines[row][:first].rstrip()
@@ -58,7 +58,7 @@ def _replaced(text: str, names: Mapping[str, str]) -> str:
 
 
 def _alike(a: str, b: str) -> Iterator[tuple[str, str]]:
-    """Yield the names that stand in each other's place in lines that differ in names alone."""
+    """Yield the names that replace one another in lines that differ only in names."""
     before, after = a.splitlines(), b.splitlines()
     for tag, first, last, begin, end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if tag == "replace" and last - first == end - begin:
@@ -74,14 +74,14 @@ def _of_line(one: str, other: str) -> Iterator[tuple[str, str]]:
 
 
 def _tokens(line: str) -> list[str]:
-    """Return the words and signs of a line; none where it is only a part of a statement that cannot be read alone."""
+    """Return the words and signs of a line, as far as it can be read without the rest of its statement."""
     result = []
     try:
         for token in tokenize.generate_tokens(io.StringIO(line.strip()).readline):
             if token.type not in (tokenize.COMMENT, tokenize.NEWLINE, tokenize.NL, tokenize.ENDMARKER):
                 result.append(token.string)
     except _NO_PROGRAM:
-        pass  # a bracket that is closed further down: what was read until then tells
+        pass  # a bracket is closed further down: what was read so far suffices
     return result
 
 
@@ -98,7 +98,7 @@ def _names(text: str) -> set[str]:
 
 
 def _bound(text: str) -> set[str]:
-    """Return the names that a program binds itself: functions, classes, arguments, variables, attributes."""
+    """Return the names that a program itself binds: functions, classes, arguments, variables, attributes."""
     try:
         tree = ast.parse(text)
     except _NO_PROGRAM:

@@ -1,7 +1,7 @@
-"""Several recordings of the same program are one side: each is a restart of it, as the repeats of one run are.
+"""Several recordings of the same program form one side: each is a restart of it, like the repeats of one run.
 
-One process is never all there is to say of a program (where its memory lies makes it slower or faster as a whole), and a profiled
-script gives one process per recording.
+One process never says all about a program (where its memory lies makes it slower or faster as a whole), and a profiled script
+gives one process per recording.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from kernelscope.analysis.recordings.kinds import Kind, kind_of
 
 
 def recordings(path: Path) -> list[Path]:
-    """Return the run folders in a folder that is none itself and no comparison either, by name; else an empty list."""
+    """Return the run folders in a folder that is neither a run nor a comparison itself, by name; else an empty list."""
     if kind_of(path) is not Kind.RUNS:
         return []
     return sorted(inner for inner in path.iterdir() if kind_of(inner) is Kind.RUN)
 
 
 def load(path: Path) -> Side:
-    """Return the side at a path: as sides.load does, or of a folder's recordings together.
+    """Return the side at a path: as from sides.load, or a folder's recordings together.
 
-    Raises EvidenceError where these did different work, or one of them cannot be read.
+    Raises EvidenceError if these did different work, or if one cannot be read.
     """
     result = recordings(path)
     return sides.load(path) if not result else merged([sides.load(one) for one in result], path.name)
 
 
 def merged(restarts: Sequence[Side], name: str) -> Side:
-    """Return one side of several recordings of a program; facts other than times are the first one's."""
+    """Return one side made of several recordings of a program; facts other than times are the first one's."""
     first = restarts[0]
     for other in restarts[1:]:
-        sides.refuse_different_work(first, other, "keep those of one side in a folder of their own")
+        sides.refuse_different_work(first, other, "keep the recordings of one side in a folder of their own")
         if other.framework != first.framework:
             raise EvidenceError(
-                f"{first.path} is of {first.framework} and {other.path} of {other.framework}: these are two sides"
+                f"{first.path} is from {first.framework} and {other.path} from {other.framework}: these are two sides"
             )
     _refuse_copies(restarts)
     windows, cells, before, rows = [], [], 0, 0
@@ -62,7 +62,7 @@ def merged(restarts: Sequence[Side], name: str) -> Side:
 
 
 def _refuse_copies(restarts: Sequence[Side]) -> None:
-    """Raise EvidenceError where one recording is there twice: as two processes that agree so well they would feign certainty."""
+    """Raise EvidenceError if a recording occurs twice: as two processes that agree so well, it would feign certainty."""
     known: dict[bytes, str] = {}
     for side in restarts:
         if side.clean:

@@ -1,7 +1,7 @@
-"""The best alignment of two sequences, by dynamic programming: pairs and groups in order, and gaps.
+"""The best alignment of two sequences by dynamic programming: pairs and groups in order, and gaps.
 
 S. B. Needleman and C. D. Wunsch, J. Mol. Biol. 48 (1970), with one cost for each element left out, and with moves that take
-several elements of one sequence at once. A row of the table is worked out at once, so that hundreds of elements take no time.
+several elements of one sequence at once. A whole row of the table is computed at once, so hundreds of elements take no time.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-GAP = 0.15  # cost of an element left out; a pair is worth 2 * likeness - 1, so that with a likeness under 0.35 it is none
-GROUPED = 0.02  # groups cost what leaving out their further elements would, less this: their evidence decides
+GAP = 0.15  # cost of an element left out; a pair is worth 2 * likeness - 1, so with a likeness under 0.35 two gaps are better
+GROUPED = 0.02  # a group costs as much as leaving out its further elements, less this: its evidence decides
 NEVER = 1e6
 
-Step = tuple[range, range]  # positions in A and in B that stand for the same; one of them empty: a gap
+Step = tuple[range, range]  # positions in A and in B that correspond; one of them empty: a gap
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Move:
         return np.where(np.isnan(worth), -np.inf, worth)
 
     def keeping(self, anchors: Sequence[tuple[int, int]], fixed: Sequence[tuple[int, int]]) -> Move:
-        """Return the move without what would part anchored pairs: an anchored element goes with its partner.
+        """Return the move without what would separate anchored pairs: an anchored element goes with its partner.
 
         fixed: the anchors that nothing may join.
         """
@@ -52,13 +52,13 @@ class Move:
 
 
 def _within(marks: npt.NDArray[np.bool_], size: int) -> npt.NDArray[np.int64]:
-    """Return for each position how many marks are in the window of this size that ends there."""
+    """Return, for each position, how many marks are in the window of this size that ends there."""
     sums = np.concatenate([np.zeros(size, dtype=np.int64), np.cumsum(marks)])
     return np.asarray(sums[size:] - sums[:-size])
 
 
 def best(moves: Sequence[Move], gap_a: npt.NDArray[np.float64], gap_b: npt.NDArray[np.float64]) -> list[Step]:
-    """Return the alignment with the highest score, from the first to the last elements; gap_*: what leaving each out costs."""
+    """Return the alignment with the highest score from first to last elements; gap_*: the cost of leaving each out."""
     rows, columns = len(gap_a), len(gap_b)
     worth = [move.worth() for move in moves]
     score = np.empty((rows + 1, columns + 1))

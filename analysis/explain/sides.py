@@ -24,9 +24,13 @@ from kernelscope.analysis.recordings.names import told_apart
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import PROFILE, Trace
 
-MOST_WINDOWS = 24  # of a capture without turns: more do not make its interval any better
-_LONGEST_NAME = 24  # characters of what a side is called in sentences
-_LONGER = 1.5  # times the clean step: a layers pass costs less, and one that took more met something else
+MOST_WINDOWS = 24  # of a capture without turns: more do not improve its interval
+_LONGEST_NAME = 24  # characters of a side's name in sentences
+_LONGER = 1.5  # times the clean step: a layers pass costs less, so one that took longer was disturbed
+_OF_LINES = (
+    "; `kernelscope breakdown --by line` and `kernelscope advise` show where the time of each goes, and "
+    "`kernelscope explain A.py B.py` records two scripts and compares them"
+)
 _RECORDED = (
     "framework", "version", "versions", "settings", "variables", "options", "machine", "noise", "conditions", "network",
     "recorder", "profiled",
@@ -34,14 +38,16 @@ _RECORDED = (
 
 
 def load(path: Path) -> Side:
-    """Return the side that a run folder, an imported folder (both also packed) or a capture is; raise EvidenceError for else."""
+    """Return the side in a run folder, an imported folder (both also packed) or a capture; raise EvidenceError for anything
+    else.
+    """
     path = archives.folder(path)
     trace = capture(path)
     return of_run(Run(path)) if trace is None else of_trace(trace, path.name or str(path), archives.named(str(path)))
 
 
 def capture(path: Path) -> Trace | None:
-    """Return the Trace of a capture or an imported folder; None for a folder of ours. Raises EvidenceError for else."""
+    """Return the Trace of a capture or an imported folder; None for a run folder. Raises EvidenceError for anything else."""
     return None if kind_of(path) is Kind.RUN else reading.read(path)
 
 
@@ -52,7 +58,7 @@ def of_run(run: Run) -> Side:
     facts.update(network_name=options["network"], mode=options["mode"], batch=options["batch"], created=run.record.get("created"))
     passes = run.passes("clean")
     if passes and passes[0].report.get("settings"):
-        facts["settings"] = passes[0].report["settings"]  # those of the times that are explained
+        facts["settings"] = passes[0].report["settings"]  # those of the pass whose times are explained
     facts["compiled"] = passes[0].report.get("compiled") if passes else None
     facts["settled"] = (passes[0].report.get("warmup") or {}).get("settled") if passes else None
     main = run.trace()
@@ -69,13 +75,13 @@ def of_run(run: Run) -> Side:
 
 
 def _modules(run: Run) -> list[dict[str, Any]]:
-    """Return the modules of a user's own script, as its kernels pass describes them; empty for a network of ours."""
+    """Return the modules of a user's own script, as its kernels pass describes them; empty for our own networks."""
     described = [data.report.get("network") for data in run.passes("kernels")]
     return next((list(network["layers"]) for network in described if network and not run.record["network"]), [])
 
 
 def layers_pass_of(run: Run, clean_ns: int) -> tuple[LayerGroups, pd.Series[float] | None]:
-    """Return the layers that are one group by the layers pass (see Side), and the time of each; None where unknown."""
+    """Return which layers are one group in the layers pass (see Side), and the time of each; None if unknown."""
     result = run.layers_trace()
     if result is None:
         return {}, None
@@ -84,9 +90,10 @@ def layers_pass_of(run: Run, clean_ns: int) -> tuple[LayerGroups, pd.Series[floa
 
 
 def _layers_ns(trace: Trace, clean_ns: int, grouped: LayerGroups) -> pd.Series[float] | None:
-    """Return what each layer and phase takes in the layers pass: in the half of its windows that is closest to the clean step.
+    """Return the time of each layer and phase in the layers pass, over the half of its windows that is closest to the clean
+    step.
 
-    None where the pass knows neither layers nor phases, or took so much longer than the clean one that it tells nothing of that.
+    None if the pass knows neither layers nor phases, or took so much longer than the clean one that it says nothing about it.
     """
     windows = [partition for _, partition in _windows(trace)]
     wall = np.array([window.step_ns for window in windows], dtype=float)
@@ -100,7 +107,7 @@ def _layers_ns(trace: Trace, clean_ns: int, grouped: LayerGroups) -> pd.Series[f
 
 
 def of_trace(trace: Trace, name: str, path: str) -> Side:
-    """Return the side of a single recording; raise EvidenceError where it has no timeline."""
+    """Return the side of a single recording; raise EvidenceError if it holds no kernels, copies or steps."""
     facts = {"framework": trace.info.get("framework"), "devices": trace.info.get("devices"), **_stated(trace.info)}
     try:
         side = _assembled(name, path, [trace], trace, facts)
@@ -108,19 +115,19 @@ def of_trace(trace: Trace, name: str, path: str) -> Side:
         raise EvidenceError(f"{path}: {error}") from error
     side.missing = dict(trace.info.get("unavailable", {}))
     if not trace.has_timeline():
-        side.missing["timeline"] = "totals only: what ran at the same time is not known, and durations are compared"
+        side.missing["timeline"] = "totals only: what ran at the same time is not known, so durations are compared"
     if trace.steps.empty:
         side.missing["steps"] = "nothing in the capture says where a step ends and the next begins"
     return side
 
 
 def _stated(info: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts of the work that a capture states."""
+    """Return the facts that a capture states about its work."""
     return {name: info[name] for name in ("network_name", "mode", "batch", "version", "source", "settings") if name in info}
 
 
 def _assembled(name: str, path: str, traces: list[Trace], main: Trace, facts: dict[str, Any]) -> Side:
-    """Put the windows of several recordings of one side together."""
+    """Combine the windows of several recordings of one side."""
     tables, windows = [], []
     for restart, trace in enumerate(traces, start=1):
         if not trace.has_timeline():
@@ -133,7 +140,7 @@ def _assembled(name: str, path: str, traces: list[Trace], main: Trace, facts: di
             tables.append(_per_step(one).assign(window_row=len(windows) - 1))
     cells = pd.concat(tables, ignore_index=True)
     if cells["layer"].isna().all():
-        cells["layer"] = labels(cells)  # the only structure that such a capture has
+        cells["layer"] = labels(cells)  # the only structure in such a capture
     columns = ["restart", "window", "steps", "wall_ns"]
     return Side(
         name=name, path=path, trace=main, windows=pd.DataFrame(windows, columns=columns), cells=cells, clean=[], clean_ns=None,
@@ -142,7 +149,7 @@ def _assembled(name: str, path: str, traces: list[Trace], main: Trace, facts: di
 
 
 def _windows(trace: Trace) -> list[tuple[int, Partition]]:
-    """Return the partition of every turn, or of groups of consecutive steps where the capture knows no turns."""
+    """Return the partition of every turn, or of groups of consecutive steps if the capture has no turns."""
     steps = trace.steps[~trace.steps["warmup"]]
     if steps.empty:
         return [(0, partition(trace))]
@@ -155,17 +162,17 @@ def _windows(trace: Trace) -> list[tuple[int, Partition]]:
 
 
 def _totals(trace: Trace) -> pd.DataFrame:
-    """Return the cells of a source of totals: their durations, added up, stand for the time that is explained."""
+    """Return the cells of a source of totals: their summed durations stand for the time to explain."""
     cells = totals_cells(trace)
     if cells.empty:
-        why = (trace.info.get("unavailable") or {}).get("kernels") or "there is nothing to set against another capture"
-        raise EvidenceError(f"it holds no kernels, copies or steps: {why}")
+        why = (trace.info.get("unavailable") or {}).get("kernels") or "there is nothing to compare with another capture"
+        raise EvidenceError(f"it holds no kernels, copies or steps: {why}{_OF_LINES if len(trace.lines) else ''}")
     text = {key: "Int64" if key in ("m", "n", "k") else "string" for key in KEYS}
     return cells.astype({**text, "count": "float64", "duration_ns": "float64"}).assign(time_ns=cells["duration_ns"].astype(float))
 
 
 def _per_step(partition: Partition) -> pd.DataFrame:
-    """Return a partition's cells with count and duration_ns per step, as time_ns is."""
+    """Return a partition's cells with count and duration_ns per step, like time_ns."""
     steps = max(len(partition.steps), 1)
     cells = partition.cells[[*KEYS, "time_ns"]].astype({"time_ns": "float64"})
     return cells.assign(count=partition.cells["count"] / steps, duration_ns=partition.cells["duration_ns"] / steps)
@@ -185,9 +192,9 @@ def events_of(trace: Trace) -> pd.Series[float]:
 
 
 def with_distinct_names(a: Side, b: Side) -> tuple[Side, Side]:
-    """Return the sides under names that differ: their own, else those of their folders or files, else A and B.
+    """Return the sides with names that differ: their own, else those of their folders or files, else A and B.
 
-    Names that would fill a sentence, as those of files may, are A and B too.
+    Names that would fill a sentence, such as file names, also become A and B.
     """
     if max(len(a.name), len(b.name)) > _LONGEST_NAME:
         return replace(a, name="A"), replace(b, name="B")
@@ -198,7 +205,7 @@ def with_distinct_names(a: Side, b: Side) -> tuple[Side, Side]:
 
 
 def same_work(a: Side, b: Side) -> list[str]:
-    """Return in words how the work of two sides differs; empty where it is the same, as far as it is known."""
+    """Say how the work of two sides differs; empty if it is the same, as far as is known."""
     facts = [("network_name", "network"), ("mode", "mode"), ("batch", "batch")]
     result = []
     for fact, text in facts[1:] if are_scripts(a, b) else facts:
@@ -211,12 +218,12 @@ def same_work(a: Side, b: Side) -> list[str]:
 
 
 def are_scripts(a: Side, b: Side) -> bool:
-    """Return whether both sides are users' own scripts: what these are called says nothing of what they do."""
+    """Return whether both sides are users' own scripts, whose names say nothing about what they do."""
     return all(side.facts.get("recorder") == PROFILE for side in (a, b))
 
 
-def refuse_different_work(a: Side, b: Side, remedy: str = "--force explains them all the same") -> None:
-    """Raise EvidenceError where the sides did different work; in users' own scripts a batch may be what was changed.
+def refuse_different_work(a: Side, b: Side, remedy: str = "--force explains them anyway") -> None:
+    """Raise EvidenceError if the sides did different work; in users' own scripts, the batch may be what was changed.
 
     remedy: what to do about it.
     """

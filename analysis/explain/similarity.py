@@ -1,7 +1,7 @@
-"""How alike two layers are: by operator type, output shape, FLOPs and parameters, and by name where nothing else decides.
+"""How alike two layers are: by operator type, output shape, FLOPs and parameters, and by name if nothing else decides.
 
-Everything is worked out for all pairs at once, as matrices [layers of A, layers of B] of numbers from 0 (nothing in common) to 1.
-What a side does not know counts neither for nor against a pair.
+All pairs are computed at once, as matrices [layers of A, layers of B] of numbers from 0 (nothing in common) to 1. What a side
+does not know counts neither for nor against a pair.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ Matrix = npt.NDArray[np.float64]
 Vector = npt.NDArray[np.float64]
 Shape = tuple[int, ...]
 
-# Weight of each trait in the mean. Parameters say more than FLOPs: where a network strides does not change them. A name weighs
-# little beside any one of the others, and is all there is without them.
+# Weight of each trait in the mean. Parameters say more than FLOPs, as strides do not change them. A name weighs little next to
+# any of the others, but is all there is without them.
 TYPE, SHAPE, FLOPS, PARAMETERS, NAME = 3.0, 3.0, 1.5, 3.0, 0.3
-LOOSE = 0.4  # types that go together less well than this contradict each other
-OTHER_TYPE = 0.2  # what is left of the likeness of two layers whose types have nothing in common
-SAME = 0.9  # types that go together this well are the same in other words
-JOINED = 0.8  # as many elements in fewer axes: flattened
-SIZE = 0.2  # what the number of elements counts beside the sizes of the axes
+LOOSE = 0.4  # types that match less well than this contradict each other
+OTHER_TYPE = 0.2  # factor on the likeness of two layers whose types have nothing in common
+SAME = 0.9  # types that match this well are the same in other words
+JOINED = 0.8  # likeness of shapes with as many elements in fewer axes: flattened
+SIZE = 0.2  # weight of the number of elements against the sizes of the axes
 
-# Types and kinds of kernels that mean the same kind of layer
+# Types of layers and kinds of kernels that mean the same
 _FAMILIES = {
     "convolution": ("convolution", "convolution forward", "convolution data gradient", "convolution weight gradient"),
     "dense": ("dense", "gemm"),
@@ -48,7 +48,7 @@ _FAMILY = {name: family for family, names in _FAMILIES.items() for name in names
 _GENERAL = {*_FAMILIES, "gemm", "convolution forward"}  # names that say no more than the family
 _UNKNOWN = {"", "unknown"}
 
-# What one family's work can look like in another tool's words, where that is not nothing
+# How alike two families are if one tool's name for the same work may be another's
 _RELATED = {
     ("activation", "elementwise"): 0.7,
     ("attention", "dense"): 0.4,
@@ -68,7 +68,7 @@ _RELATED = {
 
 @dataclass(frozen=True)
 class Traits:
-    """The layers of one side as arrays: what is compared. Numbers that are not known are NaN, texts None."""
+    """The compared traits of one side's layers, as arrays. Unknown numbers are NaN, unknown texts None."""
 
     types: list[str | None]
     shapes: list[Shape | None]  # without sizes of 1 and in order of size: layouts differ between frameworks
@@ -88,7 +88,7 @@ class Traits:
 
 
 def traits(layers: Sequence[Layer]) -> Traits:
-    """Return what is compared of these layers."""
+    """Return the compared traits of these layers."""
     shapes = [None if layer.output_shape is None else tuple(sorted(n for n in layer.output_shape if n != 1)) for layer in layers]
     return Traits(
         [None if layer.type is None or layer.type in _UNKNOWN else layer.type for layer in layers],
@@ -129,24 +129,24 @@ def likeness(a: Traits, b: Traits) -> Likeness:
 
 
 def joined(types: Matrix, shapes: Matrix, flops: Matrix, parameters: Matrix, names: Matrix) -> tuple[Matrix, Matrix]:
-    """Return the weighted mean of the traits that are known (not NaN), and the share of their weights."""
+    """Return the weighted mean of the known traits (not NaN), and the share of their weights."""
     total, known = NAME * names, np.full(names.shape, NAME)
     for weight, values in ((TYPE, types), (SHAPE, shapes), (FLOPS, flops), (PARAMETERS, parameters)):
         there = ~np.isnan(values)
         total = total + weight * np.where(there, values, 0.0)
         known = known + weight * there
     share = (known - NAME) / (TYPE + SHAPE + FLOPS + PARAMETERS)
-    unlike = (types == 0) | ((types < SAME) & (parameters == 0))  # with weights and without, and not even of one type
+    unlike = (types == 0) | ((types < SAME) & (parameters == 0))  # unrelated types; or other types and far fewer weights
     return total / known * np.where(unlike, OTHER_TYPE, 1.0), share
 
 
 def parameter_likeness(a: Vector, b: Vector) -> Matrix:
-    """Return how well the parameters of all pairs go together; some count moving averages, which doubles a normalisation's."""
+    """Return how well the parameters of all pairs match; some tools count moving averages, which doubles a normalisation's."""
     return of_ratio(a[:, None], b[None, :], span=2.0)
 
 
 def of_types(a: str | None, b: str | None) -> float:
-    """Return how well two types go together, from 0 to 1; NaN where one is not known."""
+    """Return how well two types match, from 0 to 1; NaN if one is unknown."""
     if a is None or b is None:
         return float("nan")
     if a == b:
@@ -158,24 +158,24 @@ def of_types(a: str | None, b: str | None) -> float:
 
 
 def type_likeness(a: Traits, b: Traits) -> Matrix:
-    """Return how well the types of every pair go together."""
+    """Return how well the types of every pair match."""
     return _of_pairs(a.types, b.types, of_types)
 
 
 def shape_likeness(a: Traits, b: Traits) -> Matrix:
-    """Return how well the output shapes of every pair go together: the share of axes that are alike, in any order."""
+    """Return how well the output shapes of every pair match: the share of equal axes, in any order."""
     return _of_pairs(a.shapes, b.shapes, of_shapes)
 
 
 def _of_pairs(a: Sequence[T], b: Sequence[T], likeness: Callable[[T, T], float]) -> Matrix:
-    """Return the likeness of every pair; each distinct one is asked for once."""
+    """Return the likeness of every pair; each distinct pair is computed once."""
     rows, columns = ({value: number for number, value in enumerate(dict.fromkeys(side))} for side in (a, b))
     table = np.array([[likeness(x, y) for y in columns] for x in rows], dtype=float).reshape(len(rows), len(columns))
     return table[np.ix_([rows[value] for value in a], [columns[value] for value in b])]
 
 
 def of_shapes(a: Shape | None, b: Shape | None) -> float:
-    """Return how well two shapes go together, from 0 to 1; NaN where one is not known."""
+    """Return how well two shapes match, from 0 to 1; NaN if one is unknown."""
     if a is None or b is None:
         return float("nan")
     if a == b:
@@ -189,9 +189,9 @@ def of_shapes(a: Shape | None, b: Shape | None) -> float:
 
 
 def of_ratio(a: Vector, b: Vector, span: float = 1.0) -> Vector:
-    """Return 1 for equal numbers, falling with the logarithm of their ratio to 0 where one is 2 ** span times the other.
+    """Return 1 for equal numbers, falling with the logarithm of their ratio to 0 if one is 2 ** span times the other.
 
-    NaN where one is not known. The numbers are broadcast against each other.
+    NaN if one is unknown. The numbers are broadcast against each other.
     """
     low, high = np.minimum(a, b), np.maximum(a, b)
     with np.errstate(divide="ignore", invalid="ignore"):

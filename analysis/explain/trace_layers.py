@@ -1,7 +1,7 @@
-"""The layers of a capture of any model, as far as it tells: their order, type, output shape, FLOPs and parameters.
+"""The layers of a capture of any model, as far as it shows them: order, type, output shape, FLOPs and parameters.
 
-Our own runs state their network. Of other captures the layers are what cells are attributed to: module paths, scopes of XLA and
-TensorFlow, or the user's ranges; one step, in the middle of those measured, says what each of them does.
+Our own runs state their network. In other captures, the layers are what cells are attributed to: module paths, scopes of XLA
+and TensorFlow, or the user's ranges. One step in the middle of the measured steps shows what each layer does.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from kernelscope.analysis.explain.model import Layer
 from kernelscope.analysis.explain.problems import Problem, Shape
 from kernelscope.analysis.trace import Trace
 
-# Kinds that move data about inside of a layer and do not make its type, unless there is nothing else
+# Kinds that only move data inside a layer and do not decide its type, unless there is nothing else
 _AUXILIARY = {"layout", "copy", "cast", "random", "unknown", "communication", "optimizer"}
 _NUMBERED = re.compile(r"(?i)\b((?:\w*step|iter(?:ation)?|batch|epoch)s?)[ _#:=]*\d+\b")
-_CALL = re.compile(r" \(\d+\)$")  # of a module that is called again within one call of the model
+_CALL = re.compile(r" \(\d+\)$")  # a module's further call within one call of the model
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _LONGEST_RANGE = 20_000  # letters of a range's text that are looked at
 
 
 def layers_of(trace: Trace, cells: pd.DataFrame) -> list[Layer]:
-    """Return the layers that the cells name, in the order of their first forward work, with what the trace tells of each.
+    """Return the layers that the cells name, in the order of their first forward work, with what the trace shows about each.
 
-    cells: with the columns of accounting.partition.KEYS. Where info["network"] states the network, its layers come first. Where
-    info["modules"] has the program's modules, their classes and parameters are those of layers (see of_modules). What is not
-    known of a layer is None; FLOPs and shapes are for one sample where the size of the batch is known.
+    cells: with the columns of accounting.partition.KEYS. If info["network"] states the network, its layers come first. If
+    info["modules"] has the program's modules, layers take their classes and parameters from them (see of_modules). Unknown
+    values are None; FLOPs and shapes are for one sample if the size of the batch is known.
     """
     stated = of_network(trace.info.get("network") or {})
     known = {layer.name for layer in stated}
@@ -46,11 +46,11 @@ def layers_of(trace: Trace, cells: pd.DataFrame) -> list[Layer]:
 
 
 def of_modules(layers: list[Layer], modules: Sequence[Mapping[str, Any]]) -> list[Layer]:
-    """Return layers with the type and the parameters of the modules that they are calls of.
+    """Return the layers with the type and the parameters of the modules that they are calls of.
 
-    modules: name, type (the class) and parameters of its own, without those of its children. A module that is no layer, because
-    it is never called by itself, gives its parameters to the nearest one around it. A class whose name tells no type leaves the
-    kernels' type.
+    modules: name, type (the class) and the module's own parameters, without its children's. A module that is not a layer, as it
+    is never called by itself, gives its parameters to the nearest one around it. If the class's name does not show a type, the
+    kernels' type stays.
     """
     if not modules:
         return layers
@@ -73,7 +73,7 @@ def of_modules(layers: list[Layer], modules: Sequence[Mapping[str, Any]]) -> lis
 
 
 def of_network(network: Mapping[str, Any]) -> list[Layer]:
-    """Return the layers of a network as workloads.networks.as_dict describes it."""
+    """Return the layers of a network described as by workloads.networks.as_dict."""
     return [
         Layer(entry["name"], order, entry["type"], tuple(entry["output_shape"]), entry["flops"], entry["parameters"])
         for order, entry in enumerate(network.get("layers", ()))
@@ -81,7 +81,9 @@ def of_network(network: Mapping[str, Any]) -> list[Layer]:
 
 
 def labels(cells: pd.DataFrame) -> pd.Series[str]:
-    """Return each cell's layer; in a capture without layers, the user's range that it is in, without what changes per call."""
+    """Return each cell's layer; in a capture without layers, the user's range around it, without what changes from call to
+    call.
+    """
     if cells["layer"].notna().any():
         return cells["layer"].astype("string")
     return _range_labels(cells["range"])
@@ -93,10 +95,10 @@ def _range_labels(texts: pd.Series) -> pd.Series[str]:
 
 
 def range_label(text: str) -> str | None:
-    """Return what a range is called without numbers that change from call to call; None for frames of the interpreter.
+    """Return a range's name without numbers that change from call to call; None for frames of the interpreter.
 
-    PyTorch's emit_nvtx appends `, seq = N` and the like to its operators; pyprof writes dictionaries with the call and where it
-    is in the code, of which the call or the innermost module or line is kept.
+    PyTorch's emit_nvtx appends `, seq = N` and the like to its operators. pyprof writes dictionaries with the call and its
+    place in the code: the call, or the innermost module or line, is kept.
     """
     if text.startswith("$"):
         return None
@@ -122,7 +124,7 @@ def _pyprof(text: str) -> str | None:
     return str(places[-1]).rpartition("/")[2] if isinstance(places, list) and places else text[:120]
 
 
-# --- what a trace tells of its layers -----------------------------------------------------------------------------------------
+# --- layers of a trace --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -135,10 +137,10 @@ class _StepRows:
 
 @dataclass
 class _Evidence:
-    """What the step tells of one layer, each thing once: the forward pass's, but for the kinds of its kernels.
+    """What the step shows about one layer, each thing once; from the forward pass, except the kinds of its kernels.
 
-    operators: names. read: shape of the first input of each call. after: shapes that are read next after the layer. calls:
-    operators' work, with how often. kernels: kind, operator, problem, m, n, k, count, duration_ns, forward.
+    operators: names. read: shape of the first input of each call. after: shapes read next after the layer. calls: the
+    operators' work, as often as it runs. kernels: kind, operator, problem, m, n, k, count, duration_ns, forward.
     """
 
     operators: list[str] = field(default_factory=list)
@@ -163,7 +165,7 @@ def _layers_of(trace: Trace, names: Sequence[str], first: int) -> list[Layer]:
 
 
 def _one_step(trace: Trace) -> _StepRows:
-    """Return the work of the measured step in the middle, or of the whole capture where it has no steps."""
+    """Return the work of the middle measured step, or of the whole capture without steps."""
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
     middle = len(steps) // 2
     window = (int(steps["start_ns"].iloc[middle]), int(steps["end_ns"].iloc[middle])) if len(steps) else None
@@ -188,10 +190,9 @@ def _forward(phases: pd.Series) -> pd.Series[bool]:
 
 
 def _beginnings(step: _StepRows, trace: Trace) -> dict[str, tuple[int, int]]:
-    """Return for each layer when it begins: (0, ns) by its forward work of the step, (1, ns) by other work, (2, ns) elsewhere.
+    """Return when each layer begins: (0, ns) by its forward work of the step, (1, ns) by other work, (2, ns) elsewhere.
 
-    What is much shorter than the layer's longest piece of work does not count: variables are read and streams are prepared
-    ahead of the layers that they are for.
+    Work much shorter than the layer's longest does not count: variables are read and streams prepared ahead of their layers.
     """
     kernels, operators = step.kernels, step.operators.assign(duration_ns=step.operators["end_ns"] - step.operators["start_ns"])
     main = ~kernels["kind"].isin(_AUXILIARY)
@@ -211,7 +212,7 @@ def _beginnings(step: _StepRows, trace: Trace) -> dict[str, tuple[int, int]]:
 
 
 def _add_operators(evidence: dict[str, _Evidence], operators: pd.DataFrame) -> None:
-    """Add what the forward operators of the step tell."""
+    """Add what the forward operators of the step show."""
     rows = operators[operators["layer"].isin(list(evidence))]
     rows = rows.assign(name=rows["name"].astype("string"), shapes=rows["shapes"].astype("string").fillna(""))
     for layer, name in _distinct(rows, ["layer", "name"]):
@@ -230,7 +231,7 @@ def _add_operators(evidence: dict[str, _Evidence], operators: pd.DataFrame) -> N
 
 
 def _outer_calls(rows: pd.DataFrame) -> list[tuple[str, str, str, int]]:
-    """Return the calls that compute something and how often: (layer, name, shapes, times); not those inside of another one."""
+    """Return the calls that compute something and how often: (layer, name, shapes, times), without nested ones."""
     works = {pair for pair in _distinct(rows, ["name", "shapes"]) if problems.of_operator(*pair) is not None}
     names = {name for name, _ in works}
     rows = rows[rows["name"].isin(names)]
@@ -245,7 +246,7 @@ def _outer_calls(rows: pd.DataFrame) -> list[tuple[str, str, str, int]]:
 
 
 def _add_kernels(evidence: dict[str, _Evidence], kernels: pd.DataFrame) -> None:
-    """Add what the kernels of the step tell, those that are the same in everything as one."""
+    """Add what the kernels of the step show, with identical ones as one."""
     rows = kernels[kernels["layer"].isin(list(evidence))]
     texts = {name: rows[name].astype("string") for name in ("kind", "operator", "problem")}
     sums = rows.assign(**texts).groupby(_KERNEL_KEYS, dropna=False, sort=False)[["count", "duration_ns"]].sum().reset_index()
@@ -260,9 +261,9 @@ def _distinct(rows: pd.DataFrame, columns: list[str]) -> list[tuple[Any, ...]]:
 
 
 def _batch(evidence: Iterable[_Evidence]) -> int | None:
-    """Return the size of the batch: what most calls and primitives have as theirs, the larger one where as many have another.
+    """Return the size of the batch: the one that most calls and primitives have, the larger one in a tie.
 
-    Where none says so, it is the first dimension that most layers share.
+    If none states it, it is the first dimension that most layers share.
     """
     result: Counter[int] = Counter()
     leading: Counter[int] = Counter()
@@ -303,7 +304,7 @@ def _of_kernels(evidence: _Evidence) -> list[Problem]:
 
 
 def _type(evidence: _Evidence) -> str | None:
-    """Return the kind of kernels that take most of the layer's time, in the words of layers; else what its operators say."""
+    """Return the kind of kernels that take most of the layer's time, as a layer's type; else what its operators show."""
     kernels = [kernel for kernel in evidence.kernels if kernel[8]] or evidence.kernels
     operators = [*evidence.operators, *dict.fromkeys(kernel[1] for kernel in kernels if kernel[1] is not None)]
     named = [result for name in operators if (result := problems.type_of_operator(name)) is not None]
@@ -320,17 +321,17 @@ def _type(evidence: _Evidence) -> str | None:
 
 
 def _output(evidence: _Evidence, kind: str | None, works: list[Problem]) -> Shape | None:
-    """Return the shape of what the layer hands on, with the batch; None where nothing tells it."""
+    """Return the shape of the layer's output, with the batch; None if unknown."""
     outputs = [work.output for work in works if work.output is not None]
     if outputs:
         return outputs[-1]
     if any(work.channels is not None for work in works):
-        return None  # a convolution whose output nothing tells
+        return None  # a convolution with unknown output
     result = [problems.of_problem(kernel[2]) for kernel in evidence.kernels if kernel[8] and kernel[2] is not None]
     written = [work for work in result if work is not None and work.output]
     described = [work.output for work in written if work.batch is not None]
     if described:
         return described[-1]
-    if kind in problems.RESHAPING and evidence.read:  # what is read is not what is handed on
+    if kind in problems.RESHAPING and evidence.read:  # the output has another shape than the input
         return next((shape for shape in evidence.after if problems.may_become(evidence.read[0], shape, kind)), None)
     return written[-1].output if written else evidence.read[0] if evidence.read else None

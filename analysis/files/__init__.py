@@ -1,1 +1,1 @@
-"""What files are made of, whatever tool wrote them: SQLite pages, chrome JSON, protobuf, printed tables, packed bytes."""
+"""File contents, whatever tool wrote them: SQLite pages, chrome JSON, protobuf, printed tables, packed bytes."""

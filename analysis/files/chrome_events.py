@@ -1,6 +1,6 @@
-"""Events of a chrome trace as one table, with the arguments that are asked for: for formats whose traces fit into memory.
+"""Events of a chrome trace as one table, with the requested arguments: for formats whose traces fit into memory.
 
-Kineto's traces, which are larger and have a category for everything, are read by a package of their own.
+Kineto's traces, which are larger and have a category for everything, have their own package.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import json_numbers
 from kernelscope.analysis.files.chrome_json import Buffer, EventList
 
-_NO_KEY = 1 << 61  # numbers that stand for processes and threads whose keys are no numbers begin here
+_NO_KEY = 1 << 61  # the first number for processes and threads whose keys are not numbers
 
 Key = int | str | float | None
 
@@ -46,13 +46,13 @@ _NAMES = msgspec.json.Decoder(_EventNames)
 
 @dataclass
 class Events:
-    """What was read.
+    """The content of a trace.
 
-    table: columns phase, name (category), process, thread (int64: numbers of those in `processes` and `threads`), start_ns,
-    duration_ns (Int64, null where there is none), and the arguments as arg_NAME (category). Events of metadata are not in it.
-    processes: a name for each process, empty where it has none; process_keys: what the file calls them. threads: process, key
-    and name of each. start_us: when the time began, microseconds since the epoch, where Horovod says so. header: JSON text of the
-    file's other keys. repaired, odd, cut: as EventList has them.
+    table: columns phase, name (category), process, thread (int64: positions in `processes` and `threads`), start_ns, duration_ns
+    (Int64, null if there is none), and the arguments as arg_NAME (category). Metadata events are not in it. processes: a name for
+    each process, empty if it has none; process_keys: their ids in the file. threads: process, key and name of each. start_us: the
+    start of the clock in microseconds since the epoch, if Horovod gives it. header: JSON text of the file's other keys. repaired,
+    odd, cut: as in EventList.
     """
 
     table: pd.DataFrame
@@ -67,16 +67,16 @@ class Events:
 
 
 def read(path: Path | str, arguments: Sequence[str] = (), open_ended: bool = False) -> Events:
-    """Return the events of a file; raises EvidenceError when it cannot be read or is no chrome trace.
+    """Return the events of a file; raise EvidenceError if it cannot be read or is not a chrome trace.
 
-    open_ended: as EventList has it.
+    open_ended: as in EventList.
     """
     collected = _Collected(arguments)
     events = EventList(path, collected.decode, open_ended=open_ended, event=_ChromeEvent)
     try:
         parts = list(events)
     except msgspec.ValidationError as error:
-        raise EvidenceError(f"{path}: no chrome trace of events: {error}; export it again") from error
+        raise EvidenceError(f"{path}: not a chrome trace of events: {error}; export it again") from error
     result = collected.events
     result.table = _joined([part for part in parts if len(part)], arguments)
     result.header, result.repaired, result.odd, result.cut = events.header, events.repaired, events.odd, events.cut
@@ -86,7 +86,7 @@ def read(path: Path | str, arguments: Sequence[str] = (), open_ended: bool = Fal
 
 
 class _Collected:
-    """Numbers processes and threads over the pieces of a file."""
+    """Decodes the pieces of a file, and numbers processes and threads across them."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
         fields = [(f"a{place}", Any, msgspec.field(name=name, default=None)) for place, name in enumerate(arguments)]
@@ -130,7 +130,7 @@ class _Collected:
         return self.threads.setdefault(pair, len(self.threads))
 
     def _arguments_of(self, args: bytes) -> Any:
-        """Return an event's arguments; none where they are no object."""
+        """Return an event's arguments; none if they are not an object."""
         try:
             return self._decoder.decode(args or b"{}")
         except msgspec.ValidationError:
@@ -151,7 +151,7 @@ class _Collected:
 
 
 def numbers(keys: Iterable[Key]) -> npt.NDArray[np.int64]:
-    """Return processes' or threads' numbers as the file has them; for what is none, ones that no file has."""
+    """Return processes' or threads' numbers as in the file; keys that are not numbers get ones that no file has."""
     result = [key if isinstance(key, int) and abs(key) < _NO_KEY else _NO_KEY + place for place, key in enumerate(keys)]
     return np.array(result, dtype=np.int64)
 
@@ -161,7 +161,7 @@ def _all(rows: Iterable[Any], name: str) -> Iterable[Any]:
 
 
 def _categorical(values: list[Any]) -> pd.Categorical:
-    """Return values as categories of text, as `_text` makes them."""
+    """Return values as categorical text, converted by `_text`."""
     if values.count(None) == len(values):
         return pd.Categorical.from_codes(np.full(len(values), -1, dtype=np.int8), pd.Index([], dtype="str"))
     if not set(map(type, values)) <= {str, type(None)}:
@@ -170,7 +170,7 @@ def _categorical(values: list[Any]) -> pd.Categorical:
 
 
 def _text(value: Any) -> str | None:
-    """Return a value as text, as JSON has it; None for lists and objects."""
+    """Return a value as text; None for lists and objects."""
     if value is None or isinstance(value, str):
         return value
     return str(value) if isinstance(value, int | float) else None
@@ -182,7 +182,7 @@ def _times(rows: list[_ChromeEvent], name: str) -> pd.arrays.IntegerArray:
 
 
 def _joined(parts: list[pd.DataFrame], arguments: Sequence[str]) -> pd.DataFrame:
-    """Return the pieces' tables one below the other."""
+    """Concatenate the pieces' tables."""
     texts = ["phase", "name", *(f"arg_{name}" for name in arguments)]
     if not parts:
         empty = {name: pd.Categorical([]) for name in texts}

@@ -1,7 +1,7 @@
-"""Chrome's trace format as JSON of any size: its list of events in pieces, and what stands beside the list.
+"""Chrome's trace format as JSON of any size: the list of events in pieces, and the keys beside the list.
 
 A trace is an object whose key traceEvents holds the list, or the bare list (the "JSON Array Format"), plain or gzip. A file may
-be many times larger than memory should hold, so it is unpacked and decoded in pieces. Where a piece may end is guessed from the
+be many times larger than memory should hold, so it is unpacked and decoded in pieces. The end of a piece is guessed from the
 text between two events and proven by decoding the piece as a whole list, so no guess can cut an event.
 
 Source of the format: "Trace Event Format" of Chromium's catapult project.
@@ -29,15 +29,15 @@ T = TypeVar("T")
 Buffer = bytes | memoryview
 
 SIZE = 2 << 20  # bytes of JSON decoded at once: some 8 thousand events, whose objects stay in the processor's cache
-_AHEAD = 4  # blocks that are unpacked before they are asked for
-_SLACK = 16  # an error in the last bytes of a piece is that of the cut
-_CANDIDATES = 4  # ends of a piece that are tried before a longer piece is
+_AHEAD = 4  # blocks that are unpacked ahead
+_SLACK = 16  # an error in the last bytes of a piece comes from the cut
+_CANDIDATES = 4  # ends of a piece to try before a longer piece
 
 ODD = "elements of traceEvents that are no events, left out"  # a diagnostic of all formats
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BOMB_SIZE = 64 << 20  # a trace may always unpack to this much
-_MOST_SIFTED = 4 * SIZE  # text that is taken apart to find what is no event: elements of a few bytes take many times as much
+_MOST_SIFTED = 4 * SIZE  # bytes of text whose elements are checked one by one: small elements take many times as much memory
 
 _LIST_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LIKELY_BETWEEN = re.compile(rb'\}\s*(,)\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args|bp|s)"')
@@ -46,15 +46,15 @@ _OPEN, _COMMA, _CLOSE = b"[,]"
 _AT_BYTE = re.compile(r"\(byte (\d+)\)")
 _OPENING = b'{"traceEvents":'
 
-# Text that is no JSON and that profilers are known to write: bare words for what is no number, single backslashes in paths.
+# Invalid JSON that profilers are known to write: bare words for values that are not numbers, single backslashes in paths.
 _STRING_OR_WORD = re.compile(
     rb'"[^"\\]*(?:\\.[^"\\]*)*"|(?<=[\s:,\[])(?:-?(?:nan|inf|infinity)|N/A)(?=[\s,\]}])', re.IGNORECASE | re.DOTALL
 )
 _ESCAPE = re.compile(rb'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
-# A backslash that stands for itself, a pair, or half of one, which Python's json writes and reads and no other library takes
+# An escaped backslash, a surrogate pair, or half of one, which Python's json writes and reads but no other library accepts
 _SURROGATES = re.compile(rb"(\\\\|\\u[dD][89aAbB]..\\u[dD][c-fC-F]..)|\\u[dD][89a-fA-F]..")
 _CONTROL = re.compile(rb"[\x00-\x1f]")
-_LOST_QUOTE = re.compile(rb', tid": (?=\d+, "pid": )')  # of autograd's flows to CUDA, PyTorch 1.4 and 1.5
+_LOST_QUOTE = re.compile(rb', tid": (?=\d+, "pid": )')  # in autograd's flows to CUDA, PyTorch 1.4 and 1.5
 
 
 class _Beside(msgspec.Struct):
@@ -67,16 +67,17 @@ _KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class EventList(Generic[Piece]):
-    """The events of a trace, to be iterated once, in pieces of some thousands.
+    """The events of a trace, to iterate once, in pieces of some thousands.
 
-    path: the file. decode: returns what is made of the events of a whole JSON list, of which it must keep no view; it lets
-    msgspec.DecodeError through for what is no JSON and is called again with another cut. size: bytes of text in a piece.
-    content: the file's, if it is read. open_ended: whether a bare list may end anywhere, as programs leave it that write events
-    one by one: what is behind its last whole event is left out then. event: the type that `decode` needs elements to be of.
-    Iterating raises EvidenceError, naming file, place and remedy, for what cannot be read.
+    path: the file. decode: converts the events of a whole JSON list, of which it must keep no view; it lets msgspec.DecodeError
+    through if the text is not JSON, and is then called again with another cut. size: bytes of text in a piece. content: the
+    file's content, if already read. open_ended: whether a bare list may end anywhere, as in files of programs that write events
+    one by one: text after its last whole event is then left out. event: the type that `decode` needs elements to have.
+    Iterating raises EvidenceError, naming file, place and remedy, if the file cannot be read.
+
     header: after the iteration, the JSON text of every other key of the top-level object. repaired: pieces of text that were
-    no JSON (bare nan, single backslashes, stray bytes) and were mended. odd: elements of the list that are no such events (null,
-    numbers), which are left out. bare: whether the file is the bare list. cut: whether the file ends inside of an event.
+    invalid JSON (bare nan, single backslashes, stray bytes) and were repaired. odd: elements of the list that are not events
+    (null, numbers) and are left out. bare: whether the file is the bare list. cut: whether the file ends inside an event.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class EventList(Generic[Piece]):
         self.repaired = 0
         self.bare = False
         self._decode_list, self._event, self._size = decode, msgspec.json.Decoder(event), size
-        # text not yet decoded, from the bracket or comma before the next event on, and where it stands in the unpacked file
+        # text not yet decoded, from the bracket or comma before the next event on, and its offset in the unpacked file
         self._buffer, self._offset = bytearray(), 0
 
     def __iter__(self) -> Iterator[Piece]:
@@ -115,7 +116,7 @@ class EventList(Generic[Piece]):
                 ) from error
 
     def _fill(self, wanted: int) -> bool:
-        """Have at least `wanted` bytes in the buffer; return whether the file has more."""
+        """Fill the buffer beyond `wanted` bytes; return whether the file had enough for that."""
         while len(self._buffer) <= wanted and (block := self._blocks.read()):
             self._buffer += block
         return len(self._buffer) > wanted
@@ -125,7 +126,7 @@ class EventList(Generic[Piece]):
         self._offset += count
 
     def _begin(self) -> None:
-        """Go to the bracket before the first event."""
+        """Move to the bracket before the first event."""
         more = self._fill(self._size)
         if self._buffer.startswith(_BYTE_ORDER_MARK):
             self._skip(len(_BYTE_ORDER_MARK))
@@ -139,7 +140,7 @@ class EventList(Generic[Piece]):
             more = self._fill(2 * len(self._buffer))
 
     def _enter_list(self) -> bool:
-        """Go to the bracket that opens the list of the top-level object; return whether it is in the buffer."""
+        """Move to the bracket that opens the list of the top-level object; return whether it is in the buffer."""
         for start, end in [match.span() for match in islice(_LIST_KEY.finditer(self._buffer), _CANDIDATES)]:
             before = bytes(self._buffer[:start]) + b'"traceEvents":[]}'  # valid only if the key is the object's own
             for text in (before, mend(before)):
@@ -156,28 +157,26 @@ class EventList(Generic[Piece]):
         try:
             _KEYS.decode(self._buffer)
         except msgspec.ValidationError as error:
-            raise EvidenceError(f"{self.path}: no chrome trace ({error}); name its format if it is something else") from error
+            raise EvidenceError(f"{self.path}: not a chrome trace ({error}); name its format if it has another") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._malformed(error, len(self._buffer), 0) from error
-        raise EvidenceError(
-            f"{self.path}: not a trace: its object has no list traceEvents; name its format if it is something else"
-        )
+        raise EvidenceError(f"{self.path}: not a trace: its object has no list traceEvents; name its format if it has another")
 
     def _next(self) -> Piece | None:
-        """Return the events of the next piece, or None when a longer buffer is needed to find its end."""
+        """Return the events of the next piece, or None if finding its end needs a longer buffer."""
         for comma in _commas(self._buffer):
-            self._buffer[comma] = _CLOSE  # so that the list stands in the buffer, and need not be copied
+            self._buffer[comma] = _CLOSE  # closes the list in the buffer, so it need not be copied
             events = self._decoded(memoryview(self._buffer)[: comma + 1])
             if events is not None:
                 self._skip(comma)
                 self._buffer[0] = _OPEN
                 return events
             self._buffer[comma] = _COMMA
-        self._decoded(memoryview(self._buffer))  # cannot succeed: refuses what no longer piece will make valid
+        self._decoded(memoryview(self._buffer))  # cannot succeed: raises if no longer piece can make it valid
         return None
 
     def _decode(self, text: Buffer) -> Piece:
-        """Return the events of a whole list; what is no event is left out where anything else is there."""
+        """Return the events of a whole list; other elements are left out, unless there are no events."""
         try:
             return self._decode_list(text)
         except msgspec.ValidationError:
@@ -199,7 +198,7 @@ class EventList(Generic[Piece]):
         return True
 
     def _decoded(self, text: memoryview) -> Piece | None:
-        """Return the events of a whole list, mended if it is no JSON as it stands; None if it was cut at the wrong place."""
+        """Return the events of a whole list, repaired if it is invalid JSON; None if it was cut at the wrong place."""
         try:
             return self._decode(text)
         except msgspec.ValidationError:
@@ -238,7 +237,7 @@ class EventList(Generic[Piece]):
         return events
 
     def _open_rest(self, error: Exception) -> Piece:
-        """Return the last whole events of a list that does not end; raise what is wrong with it where there are none."""
+        """Return the last whole events of a list that does not end; if there are none, raise what is wrong with it."""
         whole = bytes(self._buffer).rstrip(b" \t\r\n,")
         between = [match.start(1) for match in _BETWEEN.finditer(whole, max(len(whole) - self._size, 0))]
         ends = [len(whole), *reversed(between[-_CANDIDATES:])]
@@ -258,7 +257,7 @@ class EventList(Generic[Piece]):
         """Return the events of an object that begins with their list, and keep its other keys."""
         at = len(_OPENING)
         events = bytes(_BESIDE.decode(text).events)
-        behind: dict[str, Any] = {"traceEvents": None}  # where another list came last
+        behind: dict[str, Any] = {"traceEvents": None}  # kept if another list came last
         if text.startswith(events, at):
             behind = _KEYS.decode(b'{"":0' + text[at + len(events) :])
         if "traceEvents" in behind:
@@ -271,7 +270,7 @@ class EventList(Generic[Piece]):
         self.header |= {key: bytes(value) for key, value in result.items() if key not in ("", "traceEvents")}
 
     def _malformed(self, error: Exception, length: int, prefix: int) -> EvidenceError:
-        """Return what is wrong with a text of this length, which begins `prefix` bytes before the buffer's place in the file."""
+        """Return the error for a text of this length, which begins `prefix` bytes before the buffer's offset in the file."""
         place, what = _AT_BYTE.search(str(error)), str(error).removeprefix("JSON is malformed: ")
         if isinstance(error, UnicodeDecodeError):
             at, what = 0, "and on: bytes that are not UTF-8"
@@ -284,10 +283,10 @@ class EventList(Generic[Piece]):
 
 
 def listed(path: Path | str, content: bytes, whole: Callable[[bytes], list[T]], event: type[T]) -> tuple[list[T], int]:
-    """Return the events of a trace that is read whole, and how many elements of its list are none of this type.
+    """Return the events of a trace that is read whole, and how many elements of its list do not have this type.
 
-    whole: decodes the file; elements that are no events are looked for where it refuses the list as it is. Raises EvidenceError
-    for what cannot be read, and as msgspec does where all are of other types or the text is no JSON.
+    whole: decodes the file; only if it rejects the list are elements checked one by one. Raise EvidenceError if the file cannot
+    be read, and errors of msgspec if all elements have other types or the text is not JSON.
     """
     try:
         return whole(content), 0
@@ -297,7 +296,7 @@ def listed(path: Path | str, content: bytes, whole: Callable[[bytes], list[T]], 
 
 
 def _is_inside(error: Exception, length: int) -> bool:
-    """Return whether a text is no JSON before its end, wherever it was cut."""
+    """Return whether a text is invalid JSON before its end, wherever it was cut."""
     place = _AT_BYTE.search(str(error))
     return isinstance(error, UnicodeDecodeError) or (
         place is not None and int(place[1]) < length - _SLACK and "trailing" not in str(error)
@@ -305,7 +304,7 @@ def _is_inside(error: Exception, length: int) -> bool:
 
 
 def _commas(buffer: bytearray) -> Iterator[int]:
-    """Yield where the comma behind the last whole event in the buffer is likely to be, the likeliest place first."""
+    """Yield likely positions of the comma after the last whole event in the buffer, the likeliest first."""
     for pattern in (_LIKELY_BETWEEN, _BETWEEN):
         window = 1 << 16
         result: list[int] = []
@@ -316,11 +315,11 @@ def _commas(buffer: bytearray) -> Iterator[int]:
 
 
 def mend(text: bytes) -> bytes:
-    """Return the text as JSON where it fails to be in ways that profilers are known for.
+    """Repair JSON that is invalid in ways that profilers are known for.
 
     Bare nan, inf and N/A become null; a backslash that begins no escape is doubled; control characters inside strings, halves of
-    surrogate pairs and bytes that are no UTF-8 are replaced; a quote that PyTorch forgot before tid is put there. Other text is
-    returned unchanged.
+    surrogate pairs and invalid UTF-8 are replaced; a quote that PyTorch forgot before tid is inserted. Other text is returned
+    unchanged.
     """
     try:
         text.decode("utf8")
@@ -340,7 +339,7 @@ def _mended(match: re.Match[bytes]) -> bytes:
 
 
 class _Blocks:
-    """The unpacked bytes of a file, block by block; the next ones are unpacked while the caller works on those before."""
+    """The unpacked bytes of a file, block by block; the next blocks are unpacked while the caller works on the current one."""
 
     def __init__(self, path: Path | str, content: bytes | None = None) -> None:
         self._path, self._content = path, content
@@ -360,7 +359,7 @@ class _Blocks:
         self._file.close()
 
     def read(self) -> bytes:
-        """Return the next block, empty at the end; raise EvidenceError when it cannot be read."""
+        """Return the next block, empty at the end; raise EvidenceError if it cannot be read."""
         block = self._ahead.popleft().result()
         self._ahead.append(self._pool.submit(self._block))
         return block

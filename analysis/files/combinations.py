@@ -1,4 +1,4 @@
-"""Small sets of combinations of numbers: which one each row has, and what they are. Imports numpy only."""
+"""Small sets of combinations of numbers: the code of each row, and the combinations by code. Imports numpy only."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 Integers = NDArray[np.integer[Any]]
 Mask = NDArray[np.bool_]
 
-_DENSE = 1 << 16  # values that lie closer together than this are numbered by a table of all of them
+_DENSE = 1 << 16  # values within a smaller range are numbered with a table of the whole range
 
 
 class Combinations(NamedTuple):
-    """Which of some combinations of numbers each row has."""
+    """The combination of numbers that each row has, as a code, and the combinations by code."""
 
     codes: NDArray[np.intp]
     distinct: list[tuple[int | None, ...]]
 
 
 def combinations(*columns: tuple[Integers, Mask | None]) -> Combinations:
-    """Return which combination of the columns' values each row has, in order of appearance; null is a value too."""
+    """Return which combination of the columns' values each row has, numbered in order of appearance; null is a value too."""
     size = columns[0][0].size
     codes, result = np.zeros(size, dtype=np.intp), 1
     for column, null in columns:
@@ -38,7 +38,7 @@ def combinations(*columns: tuple[Integers, Mask | None]) -> Combinations:
     if result == 1:
         return Combinations(codes, [_combination(columns, 0)] if size else [])
     first = np.zeros(result, dtype=np.int64)
-    first[codes[::-1]] = np.arange(size)[::-1]  # of several writes to one place the last one stays
+    first[codes[::-1]] = np.arange(size)[::-1]  # the last of several writes to one place stays
     order = np.argsort(first)
     rank = np.empty(result, dtype=np.intp)
     rank[order] = np.arange(result)
@@ -50,7 +50,7 @@ def _combination(columns: Sequence[tuple[Integers, Mask | None]], row: int) -> t
 
 
 def _numbered(values: NDArray[Any]) -> tuple[NDArray[np.intp], int]:
-    """Number the distinct values: (number of each row, how many there are)."""
+    """Number the distinct values: (number of each row, count of distinct values)."""
     if not values.size:
         return np.zeros(0, dtype=np.intp), 0
     low = int(values.min())

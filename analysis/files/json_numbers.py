@@ -1,4 +1,4 @@
-"""Numbers of JSON from their text: exact where a double would round."""
+"""JSON numbers read from their text: exact where a double would round."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIMIT = 4_000_000_000_000_000  # microseconds: 126 years, and the sum of two sti
 
 
 def integers(texts: Sequence[bytes]) -> tuple[Int, Bool]:
-    """Return numbers or quoted numbers as (integers, valid): no fraction but zeros, at most 18 digits."""
+    """Return numbers or quoted numbers as (integers, valid): valid ones have no fraction except zeros, and at most 18 digits."""
     result = pc.extract_regex(_strings(texts), _INTEGER)
     whole = pc.struct_field(result, "whole").cast(pa.int64())
     return _filled(whole), _present(result)
@@ -32,7 +32,7 @@ def integers(texts: Sequence[bytes]) -> tuple[Int, Bool]:
 def thousandfold(texts: Sequence[bytes]) -> tuple[Int, Bool]:
     """Return numbers or quoted numbers times 1000 as (integers, valid), half to even: microseconds become nanoseconds.
 
-    Numbers of more than LIMIT in size, NaN and what is no number are not valid.
+    Numbers beyond LIMIT in magnitude, NaN and texts that are not numbers are not valid.
     """
     strings = _strings(texts)
     parts = pc.extract_regex(strings, _DECIMAL)

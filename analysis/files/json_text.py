@@ -1,4 +1,4 @@
-"""JSON of files that anybody may have written or changed."""
+"""JSON from untrusted files."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 
 def parsed(text: str | bytes) -> Any:
-    """Return the content of a JSON text; raise ValueError for all that is none, or that nests too deep to be read.
+    """Return the content of a JSON text; raise ValueError if it is not JSON or nests too deep.
 
-    What is no Unicode, as the bytes of a path need not be, is written as escapes: no table takes it.
+    Text that is not valid Unicode, as in some paths, is written with escapes, because no table can hold it.
     """
     try:
         content = json.loads(text)
         escape = "\\ud" if isinstance(text, str) else b"\\ud"
         return _encodable(content) if escape in text.lower() else content  # type: ignore[operator]
     except RecursionError:
-        raise ValueError("it nests too deep") from None
+        raise ValueError("nested too deep") from None
 
 
 def listed(text: str) -> list[Any]:
-    """Return the list that a text is in JSON; an empty one where it is none."""
+    """Return the list in a JSON text; empty if the text is not a JSON list."""
     try:
         result = parsed(text)
     except ValueError:

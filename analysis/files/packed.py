@@ -1,5 +1,5 @@
-"""A file's bytes, unpacked where they are gzip, zstd, xz or bzip2: all of them, block by block, or as a plain file for readers
-that need one (SQLite). What unpacks out of all proportion is refused.
+"""A file's bytes, unpacked if they are gzip, zstd, xz or bzip2: all of them, block by block, or as a plain file for readers that
+need one (SQLite). Data that unpacks out of all proportion is refused.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 import pyarrow as pa
-from isal import isal_zlib  # in half the time that zlib takes, which is what reading a packed trace waits for
+from isal import isal_zlib  # twice as fast as zlib, which dominates the time of reading a packed trace
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.magic import container, packing
 from kernelscope.tracer.inside import temporary
 
-_PACKED, _BLOCK = 1 << 17, 1 << 20  # bytes that are read, and had of them, at once: they stay in the processor's cache
-PLAIN_SIZE = 256 << 20  # packed data may always unpack to this much,
-PACKING = 150  # and to this many times its own size: traces pack to a tenth or, with zstd or xz at their best, a sixtieth
+_PACKED, _BLOCK = 1 << 17, 1 << 20  # bytes to read, and to unpack, at once: they stay in the processor's cache
+PLAIN_SIZE = 256 << 20  # packed data may always unpack to this many bytes,
+PACKING = 150  # or to this many times its own size: traces pack to a tenth or, with zstd or xz at their best, a sixtieth
 _SIGNS = 16  # bytes by which a packed file is recognised
-_XZ_MEMORY = 256 << 20  # bytes that a decoder may take: xz -9 asks for 65 MiB
+_XZ_MEMORY = 256 << 20  # bytes that a decoder may use: xz -9 needs 65 MiB
 _SUFFIXES = (".gz", ".zst", ".zstd", ".xz", ".bz2")
 
 
 def read_content(path: Path | str) -> bytes:
-    """Return a file's bytes, unpacked where they are packed; raise EvidenceError when they cannot be read."""
+    """Return a file's bytes, unpacked if packed; raise EvidenceError if they cannot be read."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -38,10 +38,10 @@ def read_content(path: Path | str) -> bytes:
 
 
 def blocks(file: BinaryIO, path: Path | str, allowed: int | None = None) -> Iterator[bytes]:
-    """Yield a file's bytes in blocks, unpacked where they are packed.
+    """Yield a file's bytes in blocks, unpacked if packed.
 
-    path names the file in errors. allowed: bytes that it may always unpack to, else PLAIN_SIZE. Raises EvidenceError when the
-    bytes cannot be read, or turn out to be out of all proportion to the file's size.
+    path: the file's name in errors. allowed: bytes to which it may always unpack, PLAIN_SIZE by default. Raise EvidenceError if
+    the bytes cannot be read, or unpack out of all proportion to the file's size.
     """
     most = PLAIN_SIZE if allowed is None else allowed
     try:
@@ -50,7 +50,7 @@ def blocks(file: BinaryIO, path: Path | str, allowed: int | None = None) -> Iter
         unpack = _UNPACKING.get(kind or "")
         yield from unpack(file, first, path, most) if unpack else _as_it_is(file, first)
     except OSError as error:
-        if error.strerror is None:  # what decoders raise, not the system
+        if error.strerror is None:  # from a decoder, not the system
             raise _damaged(path, error) from error
         raise EvidenceError(f"{path}: {error.strerror}") from error
     except (isal_zlib.error, lzma.LZMAError, EOFError) as error:  # type: ignore[misc]  # its stub takes the class for an instance
@@ -59,10 +59,11 @@ def blocks(file: BinaryIO, path: Path | str, allowed: int | None = None) -> Iter
 
 @contextmanager
 def plain_file(path: Path) -> Iterator[Path]:
-    """Give the path of a file that can be read in place: its own, or where it is a packed database, report or the like, that of
-    an unpacked copy, which is deleted afterwards.
+    """Give the path of a file that can be read in place: its own, or, for a packed container, that of an unpacked copy.
 
-    Raises EvidenceError as `blocks` does; such errors of the caller name the packed file in place of the copy.
+    Containers are databases, reports and others of magic.CONTAINERS. The copy is deleted afterwards.
+
+    Raise EvidenceError as `blocks` does; in the caller's EvidenceErrors, the packed file's name replaces the copy's.
     """
     if not _is_packed_container(path):
         yield path
@@ -92,18 +93,18 @@ def _is_packed_container(path: Path) -> bool:
 
 
 def beginning(path: Path) -> bytes:
-    """Return the first bytes of what a packed file holds, a block of them or less."""
+    """Return the first bytes of a packed file's content, at most a block."""
     with path.open("rb") as file:
         return next(blocks(file, path), b"")
 
 
 def opened(path: Path, allowed: int | None = None) -> IO[bytes]:
-    """Open a file to be read once from its beginning, unpacked where it is packed; errors and `allowed` are as in `blocks`."""
+    """Open a file to read once from its beginning, unpacked if packed; errors and `allowed` are as in `blocks`."""
     return io.BufferedReader(_Unpacked(path, allowed), _BLOCK)
 
 
 def pack(source: IO[bytes], target: IO[bytes], kind: str) -> None:
-    """Write what source holds to target, packed as `kind` (see magic.packing); it names neither a file nor a time."""
+    """Write the source's content to target, packed as `kind` (see magic.packing), without a file name or time."""
     openers: dict[str, Callable[[], Any]] = {
         "gzip": lambda: gzip.GzipFile("", "wb", 6, target, mtime=0),
         "zstd": lambda: pa.CompressedOutputStream(pa.PythonFile(_Kept(target), mode="w"), "zstd"),
@@ -116,7 +117,7 @@ def pack(source: IO[bytes], target: IO[bytes], kind: str) -> None:
 
 
 class _Kept(io.RawIOBase):
-    """A file to write to that stays open when pyarrow closes it."""
+    """A writable file that stays open when pyarrow closes it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__()
@@ -130,7 +131,7 @@ class _Kept(io.RawIOBase):
 
 
 class _Unpacked(io.RawIOBase):
-    """A file's bytes as `blocks` yields them, as a stream."""
+    """The bytes that `blocks` yields, as a stream."""
 
     def __init__(self, path: Path, allowed: int | None) -> None:
         super().__init__()
@@ -167,13 +168,13 @@ def _damaged(path: Path | str, reason: object = None) -> EvidenceError:
 
 
 def _check_size(path: Path | str, size: int, used: int, allowed: int) -> None:
-    """Raise EvidenceError where `used` bytes unpacked to so many that no capture packs so well."""
+    """Raise EvidenceError if `used` bytes unpacked to more than any capture's would."""
     if size > max(allowed, PACKING * used):
         raise EvidenceError(f"{path}: unpacks to over {PACKING} times its size; unpack it by hand if you trust it")
 
 
 def _of_gzip(file: BinaryIO, packed: bytes, path: Path | str, allowed: int) -> Iterator[bytes]:
-    """Yield what gzip data holds: one member or several, with zeros behind, as some tools pad it."""
+    """Yield the content of gzip data: one or more members, possibly padded with zeros, as some tools do."""
     size, read, member = 0, len(packed), isal_zlib.decompressobj(wbits=31)
     while True:
         block = member.decompress(packed, _BLOCK)
@@ -193,7 +194,7 @@ def _of_gzip(file: BinaryIO, packed: bytes, path: Path | str, allowed: int) -> I
 
 
 def _of_streams(new: Callable[[], Any]) -> Callable[[BinaryIO, bytes, Path | str, int], Iterator[bytes]]:
-    """Return what yields the content of one stream or several, with zeros behind; new: returns a decoder for the next one."""
+    """Return a function that yields the content of one or more streams, possibly padded with zeros; new: makes a decoder."""
 
     def unpack(file: BinaryIO, packed: bytes, path: Path | str, allowed: int) -> Iterator[bytes]:
         size, read, stream = 0, len(packed), new()
@@ -217,7 +218,7 @@ def _of_streams(new: Callable[[], Any]) -> Callable[[BinaryIO, bytes, Path | str
 
 
 def _of_zstd(file: BinaryIO, packed: bytes, path: Path | str, allowed: int) -> Iterator[bytes]:
-    """Yield what zstd data holds: one frame or several."""
+    """Yield the content of zstd data: one or more frames."""
     source, size = _CountingFile(file, packed), 0
     try:
         with pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd") as stream:
@@ -230,7 +231,7 @@ def _of_zstd(file: BinaryIO, packed: bytes, path: Path | str, allowed: int) -> I
 
 
 class _CountingFile(io.RawIOBase):
-    """A file whose first bytes were read already, and how much of it was asked for."""
+    """A file whose first bytes were already read; it counts the bytes that it returns."""
 
     def __init__(self, file: BinaryIO, first: bytes) -> None:
         super().__init__()

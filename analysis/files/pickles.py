@@ -1,4 +1,4 @@
-"""Pickles from elsewhere, read without running anything: plain values, and stand-ins for classes that a format names."""
+"""Untrusted pickles, read without running anything: plain values, and stand-ins for classes that a format names."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ import pickletools
 from collections.abc import Collection
 from typing import Any
 
-_OPERATIONS = 3_000_000  # some seconds of reading
+_OPERATIONS = 3_000_000  # a few seconds of reading
 
 
 class Stood:
-    """Stands for an object of a class that a format names. It holds the state that it is given and does nothing."""
+    """A stand-in for an object of a class that a format names. It only holds the object's state."""
 
     def __init__(self) -> None:
         self.state: Any = None
 
 
 def read(content: bytes, classes: Collection[str] = ()) -> Any:
-    """Return what a pickle holds: dicts, lists, tuples, texts, numbers, true, false and None.
+    """Return the content of a pickle: dicts, lists, tuples, texts, numbers, true, false and None.
 
-    classes: "module name" of those whose objects become a Stood; no other is known. Raises ValueError, IndexError or KeyError
-    where it asks for anything else, has too many operations, or is damaged.
+    classes: "module name" of the classes whose objects become a Stood; no others are allowed. Raise ValueError, IndexError or
+    KeyError if the pickle asks for anything else, has too many operations, or is damaged.
     """
     return _Machine(classes).run(content)
 
 
 def of_kind(value: Any, kind: type) -> Any:
-    """Return a value; raise ValueError where it is of another kind."""
+    """Return a value; raise ValueError if it has another type."""
     if not isinstance(value, kind):
         raise ValueError(f"{type(value).__name__} where a {kind.__name__} is needed")
     return value
 
 
 class _Mark:
-    """What MARK puts on the stack."""
+    """The marker that MARK pushes onto the stack."""
 
 
 class _Machine:
-    """Executes the few operations that plain values consist of, and no other.
+    """Executes only the few operations that plain values need.
 
-    It imports nothing and calls nothing. Keys are looked at before they are hashed, sizes are bounded by the file's, and nothing
-    is copied, so a hostile file can only be refused.
+    It imports nothing and calls nothing. Keys are checked before they are hashed, sizes are bounded by the file's, and nothing is
+    copied, so a hostile file can do no more than be refused.
     """
 
     def __init__(self, classes: Collection[str]) -> None:
@@ -49,7 +49,7 @@ class _Machine:
         self.memo: dict[int, Any] = {}
 
     def run(self, content: bytes) -> Any:
-        """Return what a pickle builds."""
+        """Return the value that a pickle builds."""
         for count, (operation, argument, _) in enumerate(pickletools.genops(content)):
             if count >= _OPERATIONS:
                 raise ValueError(f"more than {_OPERATIONS} operations")
@@ -90,11 +90,11 @@ class _Machine:
             function = stack.pop() if name == "STACK_GLOBAL" else ""
             wanted = argument if name == "GLOBAL" else f"{of_kind(stack.pop(), str)} {of_kind(function, str)}"
             if wanted not in self.classes:
-                raise ValueError(f"wants {wanted[:100]!r}, which is not known")
+                raise ValueError(f"wants {wanted[:100]!r}, which is not allowed")
             stack.append(Stood)
         elif name in ("NEWOBJ", "REDUCE"):
             if stack.pop() != () or stack.pop() is not Stood:
-                raise ValueError(f"{name} of something else than a class that is known")
+                raise ValueError(f"{name} of something other than an allowed class")
             stack.append(Stood())
         elif name == "BUILD":
             state = stack.pop()
@@ -103,7 +103,7 @@ class _Machine:
             raise ValueError(f"operation {name}, which plain values do not have")
 
     def _marked(self) -> list[Any]:
-        """Take what lies above the last mark off the stack, and the mark."""
+        """Pop the values above the last mark off the stack, and the mark; return the values."""
         for place in range(len(self.stack) - 1, -1, -1):
             if isinstance(self.stack[place], _Mark):
                 values = self.stack[place + 1 :]
@@ -126,7 +126,7 @@ _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 def _key(value: Any) -> Any:
-    """Return a key that can be hashed at no cost: a text, or a tuple of up to three texts and numbers."""
+    """Return a key that is cheap to hash: a text or a number, or a tuple of up to three of them."""
     parts = value if isinstance(value, tuple) else (value,)
     if len(parts) > 3 or not all(isinstance(part, str | int) for part in parts):
         raise ValueError("a key that is neither a text nor up to three texts and numbers")

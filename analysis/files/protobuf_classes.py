@@ -1,4 +1,4 @@
-"""Classes of protobuf messages whose fields are declared in Python: no generated code, and no package that brings a schema."""
+"""Protobuf message classes whose fields are declared in Python: no generated code, and no package that provides a schema."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 _Field = descriptor_pb2.FieldDescriptorProto
 
-Fields = Sequence[tuple[str, int, Any, bool, str | None]]  # name, number, type, repeated, name of the message it holds
+Fields = Sequence[tuple[str, int, Any, bool, str | None]]  # name, number, type, repeated, name of the message in it
 
 
 def message_classes(package: str, messages: Mapping[str, Fields]) -> dict[str, Any]:
-    """Return the message classes by name. package: a name of the caller's own, apart from all others."""
+    """Return the message classes by name. package: a unique name chosen by the caller."""
     file = descriptor_pb2.FileDescriptorProto(name=f"{package.replace('.', '/')}.proto", package=package, syntax="proto3")
     for message, fields in messages.items():
         declared = file.message_type.add(name=message)

@@ -1,4 +1,4 @@
-"""Fields of many protobuf messages at once, as columns: one round of numpy decodes a field of every message."""
+"""Fields of many protobuf messages at once, as columns: one numpy pass decodes one field of every message."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Integers = npt.NDArray[np.int64]
-Blocks = tuple[Integers, Integers, Integers]  # the message's row, and where a field's bytes begin and end in the buffer
+Blocks = tuple[Integers, Integers, Integers]  # the message's row, and where the field's bytes begin and end in the buffer
 
 VARINT_BYTES = 10
 
 
 def varint(content: bytes, position: int) -> tuple[int, int]:
-    """Return the number of variable length at a position and where it ends; raise IndexError where the content ends first."""
+    """Return the variable-length number at a position, and where it ends; raise IndexError if the content ends first."""
     value = 0
     for shift in range(0, 70, 7):
         byte = content[position]
@@ -25,16 +25,16 @@ def varint(content: bytes, position: int) -> tuple[int, int]:
 
 
 def padded(content: bytes) -> npt.NDArray[np.uint8]:
-    """Return messages' bytes as `decode` needs them: longer by the length of a number."""
+    """Return messages' bytes in the form that `decode` needs: padded by the length of a number."""
     return np.frombuffer(content + bytes(VARINT_BYTES), dtype=np.uint8)
 
 
 def decode(
     buffer: npt.NDArray[np.uint8], starts: Integers, ends: Integers, wanted: tuple[int, ...], wanted_blocks: tuple[int, ...]
 ) -> tuple[dict[int, Integers], dict[int, Blocks]]:
-    """Return the wanted integer fields as `integers` does, and where fields of bytes stand.
+    """Return the wanted integer fields (0 if absent), and the positions of the wanted fields of bytes.
 
-    buffer: see `padded`. Raises ValueError as `integers` does.
+    buffer: see `padded`. Raise ValueError if a message's fields do not end where the message ends.
     """
     result = {number: np.zeros(len(starts), dtype=np.int64) for number in wanted}
     blocks: dict[int, list[Blocks]] = {number: [] for number in wanted_blocks}
@@ -64,7 +64,7 @@ def decode(
 
 
 def _joined(pieces: list[Blocks]) -> Blocks:
-    """Return the pieces of three arrays each as three arrays."""
+    """Concatenate pieces of three arrays each into three arrays."""
     if not pieces:
         none = np.zeros(0, dtype=np.int64)
         return none, none, none
@@ -89,10 +89,10 @@ def _varints(buffer: npt.NDArray[np.uint8], start: Integers) -> tuple[Integers, 
 
 
 def distinct_texts(buffer: npt.NDArray[np.uint8], starts: Integers, ends: Integers) -> tuple[Integers, list[str]]:
-    """Return the distinct texts of these stretches of the buffer, and which each stretch is."""
+    """Return the code of each of these stretches of the buffer, and their distinct texts by code."""
     lengths = ends - starts
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    # every stretch's bytes one after another
+    # the bytes of all stretches, concatenated
     gathered = buffer[np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])]
     strings = pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), len(starts), [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(gathered.tobytes())]

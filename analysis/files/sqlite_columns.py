@@ -1,4 +1,4 @@
-"""Columns of SQLite tables as pandas has them, read from the file's pages: nothing that is stored in the file is run."""
+"""Columns of SQLite tables as pandas columns, read from the file's pages: nothing stored in the file is run."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from kernelscope.analysis.files.sqlite_records import Batch
 def load(
     database: Database, table: str, needed: Sequence[str], others: Sequence[str] = (), numbers_as_texts: bool = False
 ) -> pd.DataFrame:
-    """Return columns of whole numbers (Int64), and of texts where a name begins with "text:".
+    """Return columns of whole numbers (Int64), or of texts if a name begins with "text:".
 
-    needed: columns that the table must have, or EvidenceError is raised. Others are null where the table lacks them. A table
-    that does not exist has no rows. numbers_as_texts: numbers may be stored as texts; what is none is null.
+    needed: columns that the table must have; otherwise raise EvidenceError. others: columns that are null if the table lacks
+    them. A table that does not exist has no rows. numbers_as_texts: whether numbers may be stored as texts; other texts are
+    null then.
     """
     present = database.columns(table)
     missing = [name for name in needed if present and name.removeprefix("text:") not in present]
@@ -70,12 +71,12 @@ def _joined_texts(pieces: list[Any]) -> Any:
 
 
 def names(database: Database, table: str, column: str = "string") -> dict[int, str | None]:
-    """Return the texts of a table by its ids."""
+    """Return the texts of a table by id."""
     rows = load(database, table, ("id", f"text:{column}"))
     result: list[Any] = rows[column].astype("object").tolist()
     return dict(zip(rows["id"].tolist(), (text if isinstance(text, str) else None for text in result), strict=True))
 
 
 def count(database: Database, table: str) -> int:
-    """Return how many rows a table has; none if it does not exist."""
+    """Return the number of rows of a table; 0 if it does not exist."""
     return sum(database.scan(table, (), lambda rows: rows.size))

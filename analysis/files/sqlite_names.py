@@ -1,21 +1,21 @@
-"""Names of a SQLite database's tables and columns: which are stored in it, and compared as SQLite does, whatever their case."""
+"""Names of tables and columns in SQLite databases: the stored tables, and comparison that ignores case, as in SQLite."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Set
 
-# Views and virtual tables have no pages of their own. A schema with more tables is no capture's.
+# Views and virtual tables have no pages of their own. No capture has a schema with more tables.
 _STORED = "SELECT CAST(name AS TEXT), rootpage FROM sqlite_master WHERE type = 'table' AND rootpage > 0 LIMIT 10000"
 
 
 def folded(name: str) -> str:
-    """Return a name as it is compared: SQLite takes StringIds and stringids for one."""
+    """Return the form of a name that is compared: for SQLite, StringIds and stringids are the same."""
     return name.lower()
 
 
 class Names(Set[str]):
-    """Names, iterated as they are written and found in whatever case they are asked for, also by `&`, `<=` and `>=`."""
+    """Names that are iterated as written and looked up in any case, also by `&`, `<=` and `>=`."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._written = {folded(name): name for name in names}
@@ -30,14 +30,14 @@ class Names(Set[str]):
         return len(self._written)
 
     def beginning(self, prefix: str) -> list[str]:
-        """Return those that begin so, as they are written."""
+        """Return the names that begin with the prefix, as written."""
         return [name for known, name in self._written.items() if known.startswith(folded(prefix))]
 
 
 def stored_tables(database: sqlite3.Connection) -> dict[str, int]:
-    """Return the tables that are stored in the database itself, by name, and their first pages; raise as sqlite3 does.
+    """Return the first pages of the tables stored in the database itself, by name; raise as sqlite3 does.
 
-    The connection may give text as text or as bytes: bytes that are no UTF-8 are replaced.
+    The connection may return text or bytes; invalid UTF-8 is replaced.
     """
     rows = database.execute(_STORED).fetchall()
     named = [(name.decode("utf8", "replace") if isinstance(name, bytes) else name, page) for name, page in rows]

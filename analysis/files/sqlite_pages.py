@@ -1,7 +1,7 @@
-"""Reader of SQLite tables straight from the pages of the file, a column at a time.
+"""Reader of SQLite tables directly from the pages of the file, one column at a time.
 
-SQL engines hand out rows one by one, which costs seconds for tens of millions; here whole pages are decoded by numpy. Nothing in
-the file is ever run: views, triggers and virtual tables are only names. Layout: https://sqlite.org/fileformat2.html.
+SQL engines return rows one by one, which takes seconds for tens of millions; here numpy decodes whole pages. Nothing in the
+file is ever run: views, triggers and virtual tables are only names. Layout: https://sqlite.org/fileformat2.html.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _HEADER = 100
 _LEAF, _INTERIOR = 0x0D, 0x05
 _MAX_DEPTH = 20
 _BATCH_BYTES = 1 << 20
-_MANY = 200  # batches of a table that two threads decode at a time
-_SCHEMA_STEPS = 5_000_000  # of SQLite's machine, for reading the schema: far more than any export needs
+_MANY = 200  # batches in a table from which on two threads decode it
+_SCHEMA_STEPS = 5_000_000  # of SQLite's virtual machine, to read the schema: far more than any export needs
 _ENCODINGS = {1: "utf8", 2: "utf-16-le", 3: "utf-16-be"}
 
 T = TypeVar("T")
@@ -52,10 +52,10 @@ class _StoredTable(NamedTuple):
 
 
 class Database:
-    """A SQLite file's own tables. Use as a context manager; raises EvidenceError for whatever is not one or is damaged.
+    """A SQLite file's own tables. Use as a context manager; raises EvidenceError if the file is another or is damaged.
 
-    Names of tables and columns are found in whatever case they are asked for. tables: of those stored in the file; views and
-    virtual tables are none.
+    Names of tables and columns are looked up in any case. tables: the names of the tables stored in the file, without views and
+    virtual tables.
     """
 
     def __init__(self, path: Path):
@@ -89,21 +89,21 @@ class Database:
             self._catalogue.close()
 
     def columns(self, table: str) -> Names:
-        """Names of a table's columns; none if there is no such table."""
+        """Return the names of a table's columns; empty if there is no such table."""
         return self._table(table).names if table in self.tables else Names()
 
     def rows(self, table: str) -> int:
-        """Return how many rows the table has at most: their numbers ascend, mostly without gaps."""
+        """Return an upper bound on the table's number of rows, from their row ids, which ascend mostly without gaps."""
         if table not in self.tables:
             return 0
         leaves = self._leaves(table)
         decoder = _Decoder(self, table, {})
         first, last = decoder.numbers(leaves[:1]), decoder.numbers(leaves[-1:])
-        fit = leaves.size * (self.usable // 4)  # a row needs four bytes and its place two
+        fit = leaves.size * (self.usable // 4)  # a row needs four bytes, and its offset two
         return min(int(last[-1]) - int(first[0]) + 1, fit) if first.size and last.size else fit
 
     def scan(self, table: str, columns: Sequence[str], convert: Callable[[Batch], T]) -> Iterator[T]:
-        """Yield what `convert` makes of each batch of rows, in the table's order.
+        """Yield the result of `convert` for each batch of rows, in the table's order.
 
         Columns that the table lacks are null; a table that does not exist has no rows.
         """
@@ -118,7 +118,7 @@ class Database:
         def work(part: Integers) -> T:
             return convert(_Decoder(self, table, wanted).decode(part))
 
-        if len(parts) < _MANY:  # threads would lose by contention for the interpreter what they win
+        if len(parts) < _MANY:  # contention for the interpreter would cost as much as threads gain
             yield from map(work, parts)
             return
         with ThreadPoolExecutor(2) as pool:
@@ -135,7 +135,7 @@ class Database:
                     future.cancel()
 
     def damaged(self, table: str, what: str) -> EvidenceError:
-        """Return the error for a table whose pages do not hold what they should."""
+        """Return the error for a table with damaged pages."""
         return self.source.damaged(table, what)
 
     def _read_header(self) -> None:
@@ -155,16 +155,16 @@ class Database:
         self.source = Source(self.path, _ENCODINGS.get(int.from_bytes(header[56:60], "big"), "utf8"))
 
     def _schema(self, ask: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what is asked of the schema. SQLite parses it; no table's rows are read."""
+        """Return the result of a query on the schema. SQLite parses it; no table's rows are read."""
         try:
-            if not self._catalogue:  # one for all queries: SQLite parses the whole schema for the first one
+            if not self._catalogue:  # one connection for all queries, as SQLite parses the whole schema for the first one
                 self._catalogue = sqlite3.connect(
                     f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
                 )
                 self._catalogue.text_factory = lambda raw: raw.decode("utf8", errors="replace")
                 self._catalogue.set_progress_handler(lambda: 1, _SCHEMA_STEPS)
             return ask(self._catalogue)
-        except UnicodeDecodeError as error:  # SQLite quotes what it does not understand
+        except UnicodeDecodeError as error:  # SQLite quotes the schema in its errors
             raise EvidenceError(f"{self.path}: damaged SQLite file (unreadable schema); copy or export it again") from error
         except sqlite3.Error as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
@@ -188,13 +188,13 @@ class Database:
         return self._tables[name]
 
     def _leaves(self, table: str) -> Integers:
-        """Return the numbers of the table's leaf pages in the order of the rows."""
+        """Return the numbers of the table's leaf pages, in order of rows."""
         if table not in self._pages:
             self._pages[table] = self._descended(table)
         return self._pages[table]
 
     def _descended(self, table: str) -> Integers:
-        """Go down from the root, level by level. All leaves are equally deep."""
+        """Descend from the root, level by level; all leaves are at the same depth."""
         level = np.array([self._table(table).root], dtype=np.int64)
         for _ in range(_MAX_DEPTH):
             if level.min() < 1 or level.max() > self.page_count:
@@ -217,15 +217,15 @@ class Database:
         for page in flat.reshape(-1, self._page_size):
             count = int(page[3]) << 8 | int(page[4])
             if page[0] != _INTERIOR or 12 + 2 * count > self.usable:
-                raise self.damaged(table, "a page is none of a table")
+                raise self.damaged(table, "a page does not belong to a table")
             cells = page[12 : 12 + 2 * count].view(">u2").astype(np.int64)
             if count and cells.max() > self.usable - 4:
-                raise self.damaged(table, "a page points outside of itself")
-            at = np.append(cells, 8)  # the last child stands in the page's head
+                raise self.damaged(table, "a page points outside itself")
+            at = np.append(cells, 8)  # the last child is in the page's header
             yield page[at[:, None] + np.arange(4)].view(">u4").ravel().astype(np.int64)
 
     def pages(self, numbers: Integers, table: str) -> Bytes:
-        """Return the bytes of these pages one after another, and some padding; runs of neighbours are read at once."""
+        """Return the bytes of these pages, concatenated and padded; runs of neighbours are read at once."""
         size = self._page_size
         flat = np.empty(numbers.size * size + PADDING, dtype=np.uint8)
         flat[-PADDING:] = 0
@@ -242,7 +242,7 @@ class Database:
 
     @property
     def page_size(self) -> int:
-        """Bytes of a page."""
+        """The size of a page in bytes."""
         return self._page_size
 
 
@@ -271,7 +271,7 @@ class _Decoder:
         return read(self._database.source, self._table, self._columns, flat, Cells(record, length, rows))
 
     def numbers(self, leaves: Integers) -> Integers:
-        """Return the rows' numbers."""
+        """Return the row ids."""
         flat = self._database.pages(leaves, self._table)
         _, at = varints(flat, self._cells(flat, leaves.size))
         return varints(flat, at)[0]
@@ -281,7 +281,7 @@ class _Decoder:
         size, usable = self._database.page_size, self._database.usable
         pages = flat[: count * size].reshape(count, size)
         if (pages[:, 0] != _LEAF).any():
-            raise self._damaged("a page is none of a table")
+            raise self._damaged("a page does not belong to a table")
         counts = pages[:, 3].astype(np.int64) << 8 | pages[:, 4]
         widest = int(counts.max())
         if 8 + 2 * widest > usable:
@@ -289,11 +289,11 @@ class _Decoder:
         within = np.arange(widest) < counts[:, None]
         offsets = pages[:, 8 : 8 + 2 * widest].view(">u2")[within].astype(np.int64)
         if offsets.size and (offsets.min() < 8 or offsets.max() > usable - 4):
-            raise self._damaged("a page points outside of itself")
+            raise self._damaged("a page points outside itself")
         return offsets + np.repeat(np.arange(count) * size, counts)
 
     def _gathered(self, flat: Bytes, record: Integers, length: Integers) -> tuple[Bytes, Integers]:
-        """Return bytes in which every record is in one piece, and where each begins: long ones continue on other pages."""
+        """Return bytes in which every record is contiguous, and where each begins: long records continue on other pages."""
         page_size, usable = self._database.page_size, self._database.usable
         page = record & -page_size
         long = np.flatnonzero(length > usable - 35)
@@ -317,7 +317,7 @@ class _Decoder:
         return np.concatenate([*pieces, np.zeros(PADDING, dtype=np.uint8)]), record
 
     def _whole(self, start: Bytes, length: int) -> Bytes:
-        """Return a record from its beginning and the chain of pages whose first number follows it."""
+        """Return a record from its beginning, which ends with the number of the first overflow page, and the chain of pages."""
         pieces, missing = [start[:-4]], length - (start.size - 4)
         link = start[-4:]
         while missing > 0:

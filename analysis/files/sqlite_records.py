@@ -1,4 +1,4 @@
-"""Records of SQLite's tables as columns: values are taken from the bytes of many rows at once, when they are asked for.
+"""Records of SQLite tables as columns: values are read from the bytes of many rows at once, on demand.
 
 Layout: https://sqlite.org/fileformat2.html, section 2.1.
 """
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from kernelscope.analysis.errors import EvidenceError
 
-_WINDOW = 64  # bytes of each record's beginning, fetched at once: where records are laid out alike, columns are slices of it
-PADDING = _WINDOW + 16  # bytes after the last record, so that no fetch ends beyond them
+_WINDOW = 64  # bytes of each record's beginning, fetched at once: if records share a layout, columns are slices of it
+PADDING = _WINDOW + 16  # bytes after the last record, so no fetch reaches beyond the buffer
 
-# Serial types of a record: bytes of the value, and the shift that brings a big-endian value down from 64 bits.
+# Serial types of a record: bytes of the value, and the shift that reduces a big-endian value from 64 bits.
 _NULL, _FLOAT, _ZERO, _ONE, _FIRST_BLOB, _FIRST_TEXT = 0, 7, 8, 9, 12, 13
 _SIZE = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0] + [(code - 12) // 2 for code in range(12, 128)], dtype=np.int64)
 _SHIFT = np.array([0, 56, 48, 40, 32, 16, 0, 0, 0, 0], dtype=np.int64)
@@ -26,30 +26,30 @@ Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Texts = Any  # a pa.DictionaryArray of large strings
-Offset = int | Integers  # one number where it is that of all rows
+Offset = int | Integers  # one number if it is the same for all rows
 Codes = int | NDArray[Any]
 
 
 class Source(NamedTuple):
-    """The file that records are of. encoding: of its texts, as Python calls it."""
+    """The file of the records. encoding: that of its texts, under Python's name."""
 
     path: Path
     encoding: str
 
     def damaged(self, table: str, what: str) -> EvidenceError:
-        """Return the error for a table whose pages do not hold what they should."""
+        """Return the error for a table with damaged pages."""
         return EvidenceError(f"{self.path}: table {table}: {what}: the file is damaged or cut short; copy or export it again")
 
 
 class Column(NamedTuple):
-    """Where a column stands in the records of its table."""
+    """The position of a column in the records of its table."""
 
     position: int
-    row_id: bool  # INTEGER PRIMARY KEY: the record holds null and the row's number is the value
+    row_id: bool  # INTEGER PRIMARY KEY: the record holds null, and the row id is the value
 
 
 class Cells(NamedTuple):
-    """Rows of a table: where their records start in some bytes, their lengths, and the rows' numbers where they are needed."""
+    """Rows of a table: where their records start in some bytes, their lengths, and, if needed, the row ids."""
 
     start: Integers
     length: Integers
@@ -57,7 +57,7 @@ class Cells(NamedTuple):
 
 
 class Batch:
-    """Some consecutive rows of a table. `size`: how many."""
+    """Some consecutive rows of a table. size: their number."""
 
     def __init__(self, size: int, columns: dict[str, _Values]):
         self.size = size
@@ -65,9 +65,9 @@ class Batch:
         self._integers: dict[str, tuple[Integers, Mask | None]] = {}
 
     def integers(self, name: str) -> tuple[Integers, Mask | None]:
-        """Return a column's integers (0 where null) and which are null, None if none is.
+        """Return a column's integers (0 if null) and which are null, None if none is.
 
-        A column that the table does not have is all null. Raises EvidenceError where a value is no integer.
+        A column that the table lacks is all null. Raise EvidenceError if a value is not an integer.
         """
         if name not in self._integers:
             values = self._columns.get(name)
@@ -76,39 +76,39 @@ class Batch:
         return self._integers[name]
 
     def numbers(self, name: str) -> NDArray[np.float64]:
-        """Return a column's numbers, NaN where null; raise EvidenceError where a value is no number."""
+        """Return a column's numbers, NaN if null; raise EvidenceError if a value is not a number."""
         values = self._columns.get(name)
         return np.full(self.size, np.nan) if values is None else values.numbers()
 
     def texts(self, name: str) -> Texts | None:
-        """Return a column's texts (blobs too, as text), or None when all are null; raise EvidenceError where one is a number."""
+        """Return a column's texts (blobs too, as text), or None if all are null; raise EvidenceError if one is a number."""
         values = self._columns.get(name)
         return None if values is None else values.texts()
 
     def blobs(self, name: str) -> list[bytes]:
-        """Return a column's bytes, none of its rows being of another type."""
+        """Return a column's bytes; all its rows must be blobs."""
         return self._columns[name].blobs()
 
     def of_type(self, name: str, kind: str) -> Mask:
-        """Return which rows hold an integer, text or blob; a column that the table does not have holds none."""
+        """Return which rows hold an integer, text or blob, as `kind` says; none if the table lacks the column."""
         values = self._columns.get(name)
         return np.zeros(self.size, dtype=np.bool_) if values is None else values.of_type(kind)
 
     def only(self, keep: Mask) -> Batch:
-        """Return the rows that a mask keeps, which must be some."""
+        """Return the rows that a mask keeps, which must not be empty."""
         return Batch(int(np.count_nonzero(keep)), {name: values.only(keep) for name, values in self._columns.items()})
 
     def texts_at(self, name: str, rows: Integers) -> list[str]:
-        """Return a column's texts in a few rows, without pyarrow; what is no text there is left out."""
+        """Return a column's texts in a few rows, without pyarrow; other values are left out."""
         values = self._columns.get(name)
         return [] if values is None else values.texts_at(rows)
 
 
 def read(source: Source, table: str, columns: dict[str, Column], flat: Bytes, cells: Cells) -> Batch:
-    """Walk through the records' headers, all rows at once, and return where the values of the columns are.
+    """Parse the records' headers, all rows at once, and return where the columns' values are.
 
-    Offsets count from the record's beginning; one number stands for all rows as long as they are laid out alike. columns: by the
-    names that they get. Raises EvidenceError where a record is damaged.
+    Offsets count from the record's beginning; one number stands for all rows as long as they share a layout. columns: by their
+    names in the result. Raise EvidenceError if a record is damaged.
     """
     records = _Records(flat, cells.start)
     header, at = records.varints(0)
@@ -138,7 +138,7 @@ def read(source: Source, table: str, columns: dict[str, Column], flat: Bytes, ce
 
 
 class _Records:
-    """Records in some bytes: what stands at an offset from the beginning of each."""
+    """Records in some bytes: the values at an offset from the beginning of each."""
 
     def __init__(self, flat: Bytes, start: Integers):
         self.flat = flat
@@ -147,11 +147,11 @@ class _Records:
         self._window: Bytes = _windows(flat, _WINDOW)[start].view(np.uint8).reshape(start.size, _WINDOW)
 
     def codes(self, offset: Offset) -> tuple[Codes, Offset]:
-        """Return the serial type at the offset of each, one number where all are alike, and the offsets after them."""
+        """Return the serial type at each record's offset, one number if all are the same, and the offsets after them."""
         if isinstance(offset, int) and offset < _WINDOW:
             if self._eight_alike(offset // 8) and self._window[0, offset] < 128:
                 return int(self._window[0, offset]), offset + 1
-            codes: NDArray[Any] = self._window[:, offset].copy()  # side by side: they are looked at several times
+            codes: NDArray[Any] = self._window[:, offset].copy()  # contiguous, as they are read several times
         else:
             codes = self.flat[self.start + offset]
         if codes.max() >= 128:
@@ -160,27 +160,27 @@ class _Records:
         return _alike(codes), offset + 1
 
     def _eight_alike(self, index: int) -> bool:
-        """Return whether eight bytes of the window are the same in all records: mostly eight types of columns are."""
+        """Return whether eight bytes of the window are the same in all records, as types of columns mostly are."""
         if index not in self._alike:
             words = self._window.view(np.uint64)[:, index]
             self._alike[index] = bool((words == words[0]).all())
         return self._alike[index]
 
     def words(self, offset: Offset, kind: str) -> NDArray[Any]:
-        """Return the eight bytes from the offset of each on, as numbers of this kind."""
+        """Return the eight bytes at each record's offset as numbers of this type."""
         if isinstance(offset, int) and offset <= _WINDOW - 8:
             return np.ndarray(self.start.shape, kind, buffer=self._window, offset=offset, strides=(_WINDOW,))
         words: NDArray[Any] = _windows(self.flat, 8)[self.start + offset].view(kind)
         return words
 
     def varints(self, offset: Offset) -> tuple[Integers, Offset]:
-        """Return the integers of one to nine bytes at the offset of each, and the offsets after them."""
+        """Return the integers of one to nine bytes at each record's offset, and the offsets after them."""
         values, after = varints(self.flat, self.start + offset)
         return values, _alike(after - self.start)
 
 
 def _windows(flat: Bytes, size: int) -> NDArray[Any]:
-    """Return the `size` bytes from each byte on, without copying."""
+    """Return the `size` bytes that start at each byte, without copying."""
     return np.ndarray((flat.size - size + 1,), dtype=f"V{size}", buffer=flat, strides=(1,))
 
 
@@ -195,20 +195,20 @@ def _beyond(at: Offset, end: Offset) -> bool:
 
 
 def _alike(numbers: NDArray[Any]) -> Any:
-    """Return the one number that all are, if so."""
+    """Return the number that all are, or the numbers if they differ."""
     low = int(numbers.min())
     return low if low == int(numbers.max()) else numbers
 
 
 def _sizes(code: Codes) -> Any:
-    """Return how many bytes values of these serial types have."""
+    """Return the sizes in bytes of values of these serial types."""
     if isinstance(code, int):
         return int(_SIZE[code]) if code < 128 else (code - 12) // 2
     return _SIZE.take(code) if code.max() < 128 else np.where(code < 12, _SIZE.take(np.minimum(code, 12)), (code - 12) // 2)
 
 
 class _Values:
-    """Values of one column in some rows: serial types and offsets, from which they are taken as asked."""
+    """Values of one column in some rows: serial types and offsets, from which they are read on demand."""
 
     def __init__(self, source: Source, place: str, records: _Records, code: Codes, at: Offset, rows: Integers | None):
         self._source = source
@@ -298,7 +298,7 @@ class _Values:
         return self._records.words(self._at, kind)
 
     def _encoded(self, start: Integers, end: Integers, rows: Integers) -> Texts:
-        """Return the texts between these positions as a dictionary array, without copying each: gaps are values of their own."""
+        """Return the texts between these positions as a dictionary array, without copying each: gaps count as values."""
         order = np.argsort(start, kind="stable")
         bounds = np.column_stack([start[order], end[order]]).ravel()
         if (np.diff(bounds) < 0).any():
@@ -318,7 +318,7 @@ class _Values:
 
 
 def decoded(array: Any, encoding: str) -> Texts:
-    """Return a dictionary of bytes as one of texts; what is no text in the file's encoding is replaced."""
+    """Return a dictionary array of bytes as one of texts; text that is invalid in the file's encoding is replaced."""
     values = array.dictionary
     try:
         if encoding != "utf8":
@@ -347,7 +347,7 @@ def varints(flat: Bytes, at: Integers) -> tuple[Integers, Integers]:
 
 
 def skip_varints(flat: Bytes, at: Integers) -> Integers:
-    """Return the positions after the integers at these positions: neighbours' are mostly equally long."""
+    """Return the positions after the integers at these positions; fast if all have the same length, as they mostly do."""
     first = int(at[0])
     length = next((index + 1 for index in range(8) if flat[first + index] < 0x80), 9)
     words = _windows(flat, 8)[at].view(np.uint64)

@@ -1,8 +1,8 @@
-"""One captured stream (file descriptor 1 or 2 of a process) split into who wrote what, with positions kept.
+"""One captured stream (file descriptor 1 or 2 of a process), split by writer, with positions kept.
 
-Libraries, our range markers and the application write to the same stream. A piece of text belongs to the writer whose
-token starts it, wherever on the line that token stands: output without a line end must not hide what follows it. Nothing is
-dropped: what no library and no marker wrote is the application's.
+Libraries, our range markers and the application write to the same stream. A piece of text belongs to the writer whose token
+starts it, wherever on the line the token is: output without a line end must not hide the text after it. Nothing is dropped:
+text of no library and no marker is the application's.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from kernelscope.analysis.files.magic import UTF16_MARKS
 from kernelscope.analysis.files.packed import read_content
+from kernelscope.analysis.files.quoting import unquoted
 
 ONEDNN_START = r"(?:onednn|dnnl|mkldnn)_verbose,"
 MKL_START = r"MKL_VERBOSE "
@@ -27,16 +28,16 @@ MARKER = r"@kernelscope (?P<time_ns>\d{1,18}) (?P<edge>[BE]) (?P<name>.*)"
 _TOKENS = rf"({ONEDNN_START}|{MKL_START}|@kernelscope \d{{1,18}} [BE] )"
 _TOKEN_TEXTS = ("nn_verbose,", "dnnl_verbose,", "MKL_VERBOSE ", "@kernelscope ")
 _LEADING_TEXTS = ("onednn_verbose,", "mkldnn_verbose,", "dnnl_verbose,", "MKL_VERBOSE ", "@kernelscope ")
-_SEPARATOR = "\x1e"  # ASCII's record separator: puts pieces of one line apart while their line number is kept
+_SEPARATOR = "\x1e"  # ASCII's record separator: splits a line into pieces that keep its line number
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A stream, taken apart. Every table has `line_number`, the line's position in the stream, counted from 1.
+    """A stream, split by writer. Every table has `line_number`, the line's position in the stream, counted from 1.
 
-    onednn, mkl, application: columns line_number, text. Hand the first two to the `parse` of their readers.
+    onednn, mkl, application: columns line_number, text. The first two are for the `parse` of their readers.
     markers: columns line_number, time_ns (our monotonic clock), edge ("B" begin or "E" end), name.
-    Rows stand in the order of the stream; pieces of one line share its number.
+    Rows are in the order of the stream; pieces of one line share its number.
     """
 
     onednn: pd.DataFrame
@@ -46,21 +47,26 @@ class Stream:
     line_count: int
 
 
-# Behind a last line without its end, which may be cut in a number: no reader takes it for a whole one
+# Appended to a last line without its end, which may be cut within a number, so no reader takes it for complete
 _CUT = "\ufffd"
 
 
 def lines(path: Path | str) -> list[str]:
-    """Return the stream's lines without their ends, unpacked where the file is gzip; what is no text's byte is replaced.
+    """Return the stream's lines without their ends, unpacked if the file is packed; invalid bytes are replaced.
 
-    Text is UTF-8, or UTF-16 where it says so at its start (PowerShell redirects output so). Raises EvidenceError when the
-    file cannot be read.
+    Text is UTF-8, or UTF-16 if it starts with its mark (as PowerShell redirects output). Raise EvidenceError if the file cannot
+    be read.
     """
-    return _lines(read_content(path))
+    return _lines(_text(read_content(path)))
+
+
+def table_lines(path: Path | str) -> list[str]:
+    """Return the lines of a file with printed tables as `lines` does, without marks of comments or quotations before them."""
+    return _lines(unquoted(_text(read_content(path))))
 
 
 def verbose_lines(path: Path | str) -> list[str]:
-    """Return only those of the stream's lines that hold a library's verbose token (see `lines`): most may be of others."""
+    """Return only the lines that contain a library's verbose token (see `lines`), as most lines may be others'."""
     content = read_content(path)
     if _is_utf16(content):
         content = content.decode("utf-16", errors="replace").encode()
@@ -71,14 +77,14 @@ def verbose_lines(path: Path | str) -> list[str]:
     change = np.zeros(len(text) + 2, dtype=np.int8)
     change[np.append(-1, ends)[line] + 1] += 1
     change[ends[line] + 1] -= 1
-    result = _lines(text[np.cumsum(change[: len(text)], dtype=np.int8) > 0].tobytes())
+    result = _lines(_text(text[np.cumsum(change[: len(text)], dtype=np.int8) > 0].tobytes()))
     if len(line) and ends[line[-1]] == len(text):
         result[-1] += _CUT
     return result
 
 
 def _positions(text: npt.NDArray[np.uint8], token: bytes) -> npt.NDArray[np.int64]:
-    """Return where a token stands in a text."""
+    """Return the positions of a token in a text."""
     result = np.flatnonzero(text[: max(len(text) - len(token) + 1, 0)] == token[0])
     for offset, character in enumerate(token):
         result = result[text[result + offset] == character]
@@ -90,13 +96,17 @@ def _is_utf16(content: bytes) -> bool:
     return content.startswith(UTF16_MARKS) and 4 * zeros > min(len(content), 1024)
 
 
-def _lines(content: bytes) -> list[str]:
-    result = content.decode("utf-16" if _is_utf16(content) else "utf8", errors="replace").removeprefix("\ufeff").split("\n")
+def _text(content: bytes) -> str:
+    return content.decode("utf-16" if _is_utf16(content) else "utf8", errors="replace").removeprefix("\ufeff")
+
+
+def _lines(text: str) -> list[str]:
+    result = text.split("\n")
     return result[:-1] if result[-1] == "" else result
 
 
 def split(source: Path | str | Sequence[str]) -> Stream:
-    """Take a captured stream apart: the file at a path, or lines already read. Raises EvidenceError for unreadable files."""
+    """Split a captured stream: the file at a path, or lines already read. Raise EvidenceError if the file cannot be read."""
     all_lines = lines(source) if isinstance(source, Path | str) else list(source)
     pieces, numbers = _pieces(all_lines)
     is_onednn = starts_with(pieces, ONEDNN_START)
@@ -114,9 +124,9 @@ def split(source: Path | str | Sequence[str]) -> Stream:
 
 
 def extract(strings: pa.Array[Any], pattern: str) -> pd.DataFrame:
-    """Return the pattern's named groups as columns of strings: null in rows that do not match, empty where a group is unused.
+    """Return the pattern's named groups as columns of strings: null in rows that do not match, empty if a group is unused.
 
-    The pattern is RE2's syntax (no look-around).
+    The pattern has RE2's syntax (no look-around).
     """
     parts = pc.extract_regex(strings, pattern=pattern)
     valid = np.asarray(parts.is_valid())
@@ -133,12 +143,12 @@ def starts_with(strings: pa.Array[Any], pattern: str) -> npt.NDArray[np.bool_]:
 
 
 def strings_of(values: Sequence[str] | pd.Series) -> pa.LargeStringArray:
-    """Return the values as an Arrow array of strings, which holds more than 2 GiB of text."""
+    """Return the values as an Arrow array of strings that can hold more than 2 GiB of text."""
     return pa.array(values, type=pa.large_string(), from_pandas=True)
 
 
 def _pieces(all_lines: Sequence[str]) -> tuple[pa.Array[Any], npt.NDArray[np.int64]]:
-    """Return the pieces of all lines and the line number of each."""
+    """Return the pieces of all lines, and the line number of each."""
     strings = pc.ascii_rtrim(strings_of(all_lines), characters="\r")
     numbers = np.arange(1, len(strings) + 1)
     mixed = _mixed(strings)
@@ -148,7 +158,7 @@ def _pieces(all_lines: Sequence[str]) -> tuple[pa.Array[Any], npt.NDArray[np.int
     nested = pc.split_pattern(marked, pattern=_SEPARATOR)
     parts = cast(pa.LargeStringArray, pc.list_flatten(nested))
     part_numbers = numbers[mixed][np.asarray(pc.list_parent_indices(nested)).astype(np.int64)]
-    # a line that starts with a token is cut before it: that empty part is nobody's
+    # a line that starts with a token is split before it: drop that empty part
     keep = np.asarray(pc.utf8_length(parts)) > 0
     pieces = pa.concat_arrays([strings.filter(pa.array(~mixed)), parts.filter(pa.array(keep))])
     piece_numbers = np.concatenate([numbers[~mixed], part_numbers[keep]])
@@ -157,7 +167,7 @@ def _pieces(all_lines: Sequence[str]) -> tuple[pa.Array[Any], npt.NDArray[np.int
 
 
 def _mixed(strings: pa.LargeStringArray) -> npt.NDArray[np.bool_]:
-    """Return which lines hold a token that does not start them. Plain searches, because nearly every line is of one writer."""
+    """Return which lines contain a token that does not start them. Plain searches suffice: nearly every line has one writer."""
     result = sum(np.asarray(pc.count_substring(strings, pattern=text)).astype(np.int64) for text in _TOKEN_TEXTS)
     leading = sum(np.asarray(pc.starts_with(strings, pattern=text)).astype(np.int64) for text in _LEADING_TEXTS)
     return np.asarray(result > leading)

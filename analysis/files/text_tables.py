@@ -1,4 +1,4 @@
-"""Tables that profilers print: rows delimited, in columns or in Markdown, and numbers with units, as text into exact integers."""
+"""Tables that profilers print: delimited rows, columns or Markdown, and numbers with units, read from text as exact integers."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ import pyarrow.csv
 
 from kernelscope.analysis.files import stream
 
-# pyarrow's type stubs know neither large strings nor arrays of bool as places nor buffers as files in these functions
+# in these functions, pyarrow's type stubs allow neither large strings nor boolean masks nor buffers as files
 pc: Any = pyarrow.compute
 read_delimited: Any = pyarrow.csv.read_csv
 
-# powers of ten that turn a unit into ns; nsys and nvprof write these, old nsys the words
+# powers of ten that convert a unit into ns; nsys and nvprof write these units, old nsys the words
 TIME_POWERS = {"ns": 0, "nanoseconds": 0, "us": 3, "\u00b5s": 3, "ms": 6, "s": 9, "sec": 9, "seconds": 9}
 # nsys writes KB, MB and GB for powers of 1000, and KBi or KiB for powers of 1024 (its help on formats)
 DECIMAL_SIZES = {
     "b": 1, "byte": 1, "bytes": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
     "kbi": 2**10, "mbi": 2**20, "gbi": 2**30, "kib": 2**10, "mib": 2**20, "gib": 2**30,
 }  # fmt: skip
-# nvprof's are powers of 1024 since about CUDA 7: 1096 bytes of shared memory are 1.0703KB, and throughput is size by duration
-# only so; before, they are powers of 1000
+# nvprof's are powers of 1024 since about CUDA 7: 1096 bytes of shared memory are 1.0703KB, and only so is throughput
+# size / duration; before, they are powers of 1000
 BINARY_SIZES = {"b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
 
-PIPES = r"\s*\|(?:\s*:?-+:?\s*\|){2,}\s*"  # the line below the titles of a table in Markdown
+PIPES = r"\s*\|(?:\s*:?-+:?\s*\|){2,}\s*"  # the line below the titles of a Markdown table
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _NUMBER = (
     r"^\s*(?P<whole>\d{1,3}(?:,\d{3})+|\d{1,18})(?:\.(?P<fraction>\d{0,17}))?(?:[eE](?P<exponent>[-+]?\d{1,2}))?"
     "\\s*(?P<unit>[A-Za-z\u00b5]{0,12})\\s*$"
 )
-_DIGITS = 18  # an int64 holds any number of so many
-_JOINED_LINES = 50  # of a name that runs over lines
+_DIGITS = 18  # an int64 can hold any number with this many
+_JOINED_LINES = 50  # of a name with line ends
 _EMPTY = ("", "None")
 _LINES = 1 << 17
 _MARK = "\x1e"  # ASCII's record separator, put between cells
-_BLOCK = 1 << 24  # bytes that are parsed at once: a row must fit
+_BLOCK = 1 << 24  # bytes to parse at once: a row must fit
 _LARGEST_BLOCK = (1 << 31) - 1
 
 
 def delimited(lines: Sequence[str], width: int, free: int, delimiter: str = ",") -> tuple[pd.DataFrame, list[str]]:
-    """Return rows of delimited text, and the lines that are no rows.
+    """Return rows of delimited text, and the lines that are not rows.
 
-    lines: without line ends and without header; empty ones are passed over. free: the column that holds names: neither nsys nor
-    nvprof escapes quotes in them, and nvprof lets them run over lines. The table has columns 0 to width-1 of strings; empty
-    cells and "None" (which nsys 2022 writes for them) are null. Raises pyarrow.ArrowInvalid when the text cannot be taken apart.
+    lines: without line ends and without the header; empty ones are skipped. free: the column with names: neither nsys nor
+    nvprof escapes quotes in them, and nvprof's may contain line ends. The table has columns 0 to width-1 of strings; empty
+    cells and "None" (which nsys 2022 writes for them) are null. Raise pyarrow.ArrowInvalid if the text cannot be parsed.
     """
     strings = stream.strings_of(lines)
     filled = np.asarray(pc.greater(pc.utf8_length(pc.utf8_trim_whitespace(strings)), 0))
-    # a quote inside of a cell: left to the slow path, which knows where names stand
+    # a quote inside a cell is left to the slow path, which knows the column of names
     unbalanced = np.asarray(pc.bit_wise_and(pc.count_substring(strings, pattern='"'), 1)) == 1
     inner = np.asarray(pc.match_substring_regex(strings, pattern=rf'[^{delimiter}]"[^{delimiter}]'))
     plain = filled & ~unbalanced & ~inner
@@ -70,7 +70,7 @@ def delimited(lines: Sequence[str], width: int, free: int, delimiter: str = ",")
 
 
 def _parsed(strings: pa.LargeStringArray, positions: npt.NDArray[np.int64], width: int, delimiter: str) -> pd.DataFrame:
-    """Return the rows among these lines that have `width` cells, with their positions as index."""
+    """Return those of these lines that have `width` cells, with their positions as index."""
     if not len(positions):
         return _frame([pa.array([], pa.large_string())] * width)
     numbers = pc.cast(pa.array(positions), pa.large_string())
@@ -97,14 +97,14 @@ def _parsed(strings: pa.LargeStringArray, positions: npt.NDArray[np.int64], widt
 
 
 def _skip(_row: pyarrow.csv.InvalidRow) -> Literal["skip", "error"]:
-    """Tell the parser to pass over a row with another number of cells: it stays among the lines that are left."""
+    """Make the parser skip a row with another number of cells, which stays among the unread lines."""
     return "skip"
 
 
 def _loose_rows(
     strings: pa.LargeStringArray, positions: npt.NDArray[np.int64], width: int, free: int, delimiter: str
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return rows whose names hold quotes or line ends, indexed by the position of their first line, and other lines."""
+    """Return rows whose names contain quotes or line ends, indexed by the position of their first line, and the other lines."""
     cell = rf'(?:"[^"]*"|[^"\n{delimiter}]*)'
     groups = [f"(?P<c{number}>{cell})" for number in range(width)]
     groups[-1] = rf'(?P<c{width - 1}>"(?s:.*)"|[^\n{delimiter}]*)'  # nsys repeats the name in the last one
@@ -113,7 +113,7 @@ def _loose_rows(
 
     def matched(texts: Any) -> tuple[Any, npt.NDArray[np.bool_]]:
         result = pc.extract_regex(texts, pattern=pattern)
-        # a name that begins without a quote and ends with another quoted cell: the row has too many cells, as of decimal commas
+        # a name that begins without a quote and ends with a quoted cell: the row has too many cells, as with decimal commas
         beyond = pc.match_substring_regex(result.field(f"c{free}"), rf'^[^"].*{delimiter}"[^"]*"$')
         return result, np.asarray(pc.and_(result.is_valid(), pc.invert(pc.fill_null(beyond, False))))
 
@@ -122,7 +122,7 @@ def _loose_rows(
     texts = pc.take(strings, pa.array(rest)).to_pylist()
     unread = texts
     if len(rest) and '"' in "".join(texts):
-        # a line that starts no row goes on with the name before it
+        # a line that does not start a row continues the name before it
         starts = np.asarray(pc.match_substring_regex(stream.strings_of(texts), pattern=f"^{f'{cell}{delimiter}' * free}"))
         bounds = np.flatnonzero(starts | np.append(True, rest[1:] != rest[:-1] + 1)).tolist()
         spans = [(first, min(last, first + _JOINED_LINES)) for first, last in itertools.pairwise([*bounds, len(texts)])]
@@ -137,7 +137,7 @@ def _loose_rows(
 
 
 def _unquoted(texts: Any) -> Any:
-    """Return cells without the quotes around them; quotes inside are halved where all are doubled, as CSV has it."""
+    """Return cells without the quotes around them; quotes inside are halved if all are doubled, as in CSV."""
     inside = pc.replace_substring_regex(texts, pattern=r'^"((?s:.*))"$', replacement=r"\1")
     doubled = pc.equal(pc.count_substring(inside, '""'), pc.divide(pc.count_substring(inside, '"'), 2))
     even = pc.equal(pc.bit_wise_and(pc.count_substring(inside, '"'), 1), 0)
@@ -146,7 +146,7 @@ def _unquoted(texts: Any) -> Any:
 
 
 def cells(line: str, delimiter: str = ",") -> list[str]:
-    """Return the cells of one line of delimited text; one cell where its quotes do not close."""
+    """Return the cells of one line of delimited text; a single cell if its quotes do not close."""
     try:
         return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter, strict=True), [])]
     except csv.Error:
@@ -154,13 +154,13 @@ def cells(line: str, delimiter: str = ",") -> list[str]:
 
 
 def columns_at(lines: Sequence[str], spans: Sequence[tuple[int, int]]) -> tuple[pd.DataFrame, list[str]]:
-    """Return rows of text in columns, and the rows that cannot be taken apart.
+    """Return rows of text in columns, and the rows that cannot be split.
 
     spans: first and last+1 character of every column. A row that has text between columns is split at runs of spaces instead
     (tables quoted by hand lose their alignment); it must then have a cell for every column.
     """
     strings = stream.strings_of(lines)
-    # where all before the last column is ASCII, which is usual, characters are bytes, and cutting is much faster
+    # if all text before the last column is ASCII, as usual, characters are bytes, and slicing is much faster
     ascii_only = (
         np.asarray(pc.string_is_ascii(_bytes_between(strings, 0, spans[-1][0]))) if len(lines) else np.zeros(0, dtype=bool)
     )
@@ -184,7 +184,7 @@ def columns_at(lines: Sequence[str], spans: Sequence[tuple[int, int]]) -> tuple[
 def _aligned_rows(
     strings: pa.LargeStringArray, aligned: npt.NDArray[np.bool_], spans: Sequence[tuple[int, int]], between: Any
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return rows cut at the spans, those out of line at runs of spaces, indexed by position; and lines that are no rows."""
+    """Return rows split at the spans, misaligned ones at runs of spaces, indexed by position; and lines that are not rows."""
     inside = strings.filter(pa.array(aligned))
     longest = pc.max(pc.binary_length(strings)).as_py()
     ends = [*(end for _, end in spans[:-1]), max(longest, spans[-1][1])]
@@ -199,16 +199,16 @@ def _aligned_rows(
 
 
 def _bytes_between(strings: pa.LargeStringArray, start: int, end: int) -> Any:
-    """Return the bytes of each text from start to end, as text: they must be whole characters, or only be looked at."""
+    """Return the bytes of each text from start to end, as text: they must be whole characters, unless only tested for ASCII."""
     return pc.binary_slice(strings.view(pa.large_binary()), start, end).view(pa.large_string())
 
 
 def spaced(lines: Sequence[str], width: int) -> tuple[pd.DataFrame, list[str]]:
-    """Return rows whose cells stand two or more spaces apart, and the rows that have less than `width` such cells.
+    """Return rows whose cells are two or more spaces apart, and the rows that have fewer than `width` cells.
 
-    The last cell is all that is left, whatever it holds. "-" is how nvprof writes an empty cell: it is null.
+    The last cell is the rest of the line, whatever it contains. "-", nvprof's empty cell, is null.
     """
-    # in parts: the copies of the text that this takes are then small
+    # in parts, to keep copies of the text small
     firsts = range(0, max(len(lines), 1), _LINES)
     parts = [_spaced(stream.strings_of(lines[first : first + _LINES]), width) for first in firsts]
     table = pd.concat([part for part, _ in parts], ignore_index=True) if len(parts) > 1 else parts[0][0]
@@ -217,7 +217,7 @@ def spaced(lines: Sequence[str], width: int) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _spaced(strings: pa.LargeStringArray, width: int) -> tuple[pd.DataFrame, npt.NDArray[np.bool_]]:
-    """Return the rows, and for each line whether it is one."""
+    """Return the rows, and for each line whether it is a row."""
     trimmed = pc.utf8_trim_whitespace(pc.replace_substring(strings, _MARK, " "))
     marked = pc.replace_substring_regex(trimmed, pattern=r"\s{2,}", replacement=_MARK, max_replacements=width - 1)
     parts = pc.split_pattern(marked, pattern=_MARK)
@@ -228,7 +228,7 @@ def _spaced(strings: pa.LargeStringArray, width: int) -> tuple[pd.DataFrame, npt
 
 
 def pipe_rows(lines: Sequence[str], width: int) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows of a table in Markdown, and the lines that are none; empty cells are null."""
+    """Return the rows of a Markdown table, and the lines that are not rows; empty cells are null."""
     split = [pipe_cells(line) for line in lines]
     rows = [[cell or None for cell in cells] for cells in split if len(cells) == width]
     return pd.DataFrame(rows, columns=range(width), dtype="str"), [
@@ -237,12 +237,12 @@ def pipe_rows(lines: Sequence[str], width: int) -> tuple[pd.DataFrame, list[str]
 
 
 def same_pipes(line: str, other: str) -> bool:
-    """Whether two rows of a table in Markdown have the same number of cells."""
+    """Return whether two rows of a Markdown table have the same number of cells."""
     return len(pipe_cells(line)) == len(pipe_cells(other))
 
 
 def pipe_cells(line: str) -> list[str]:
-    """Return the cells of a row of a table in Markdown as they are shown; none where it is no row."""
+    """Return the cells of a row of a Markdown table as displayed; none if the line is not a row."""
     text = line.strip()
     if not (text.startswith("|") and text.endswith("|") and len(text) > 1):
         return []
@@ -250,16 +250,16 @@ def pipe_cells(line: str) -> list[str]:
 
 
 def _shown(cell: str) -> str:
-    """Return a cell of Markdown without marks of code around it and, unless it is code, backslashes before punctuation."""
+    """Return a Markdown cell without code marks around it and, unless it is code, without backslashes before punctuation."""
     if cell.startswith("`"):
         return cell.strip("`").replace(r"\|", "|")
     return _ESCAPED.sub(r"\1", cell).strip("`")
 
 
 def nanoseconds(values: pd.Series, unit: str | None = None) -> pd.Series:
-    """Return times written as text in integer ns (Int64), exactly: a half is rounded up, and what is no time is null.
+    """Return times written as text in integer ns (Int64), exactly: a half is rounded up, and other texts are null.
 
-    unit: of values that name none themselves; without it those are null.
+    unit: the unit of values without one; if it is None, these are null.
     """
     strings = strings_of(values)
     if unit in TIME_POWERS and TIME_POWERS[unit] == 0:
@@ -276,7 +276,7 @@ def nanoseconds(values: pd.Series, unit: str | None = None) -> pd.Series:
 
 
 def counts(values: pd.Series) -> pd.Series:
-    """Return whole numbers written as text (Int64), thousands separators or not; null where it is none."""
+    """Return whole numbers written as text (Int64), with or without thousands separators; null for other texts."""
     strings = strings_of(values)
     whole = _integers(strings)
     if whole is not None:
@@ -288,9 +288,9 @@ def counts(values: pd.Series) -> pd.Series:
 
 
 def sizes(values: pd.Series, units: dict[str, int], unit: str | None = None) -> pd.Series:
-    """Return sizes written as text in bytes (Int64), rounded to whole ones: the sources round them; null where it is none.
+    """Return sizes written as text in bytes (Int64), rounded to whole ones, as the sources round them; null for other texts.
 
-    units: bytes of each unit, in small letters. unit: of values that name none themselves.
+    units: bytes of each unit, in lower case. unit: the unit of values without one.
     """
     strings = strings_of(values)
     parts = pc.extract_regex(strings, pattern=_NUMBER)
@@ -303,13 +303,13 @@ def sizes(values: pd.Series, units: dict[str, int], unit: str | None = None) -> 
 
 
 def strings_of(values: pd.Series) -> pa.LargeStringArray:
-    """Return a column of text as one Arrow array: pandas may hold it in several pieces."""
+    """Return a column of text as one Arrow array, as pandas may hold it in several pieces."""
     result = pa.array(values, type=pa.large_string(), from_pandas=True)
     return result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
 
 
 def resolution(values: pd.Series, unit: str | None = None) -> int:
-    """Return the coarsest step in ns between neighbouring times that can be written as these are; 1 where they are exact."""
+    """Return the coarsest rounding of these printed times, in ns; 1 if they are exact."""
     parts = pc.extract_regex(strings_of(values), pattern=_NUMBER)
     _, power, valid = _parts(parts)
     powers = parts.field("unit").to_pandas().fillna("").replace("", unit or "?").map(TIME_POWERS)
@@ -327,7 +327,7 @@ def _cell(texts: Any) -> Any:
 
 
 def _integers(strings: pa.Array[Any]) -> pd.Series | None:
-    """Return the numbers when all are plain whole ones, which is the common case and fast."""
+    """Return the numbers if all are plain whole ones, the common and fast case; else None."""
     try:
         return pd.Series(pc.cast(strings, pa.int64()).to_pandas(types_mapper=None, integer_object_nulls=True), dtype="Int64")
     except pa.ArrowInvalid:
@@ -335,7 +335,7 @@ def _integers(strings: pa.Array[Any]) -> pd.Series | None:
 
 
 def _parts(result: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Return digits as one whole number, the power of ten to multiply it with, and which rows hold a number that fits."""
+    """Return the digits as one whole number, the power of ten to multiply it by, and which rows hold a number that fits."""
     valid = np.asarray(result.is_valid(), dtype=bool).copy()
     whole = pc.fill_null(pc.replace_substring(result.field("whole"), ",", ""), "")
     fraction = pc.fill_null(result.field("fraction"), "")
@@ -349,7 +349,7 @@ def _parts(result: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], n
 
 
 def _scaled(mantissa: npt.NDArray[np.int64], power: npt.NDArray[np.int64], valid: npt.NDArray[np.bool_]) -> pd.Series:
-    """Return mantissa times ten to the power in whole numbers, a half rounded up; null where it is not valid or too large."""
+    """Return mantissa times ten to the power as whole numbers, with a half rounded up; null if not valid or too large."""
     up = np.power(10, np.clip(power, 0, _DIGITS), dtype=np.int64)
     down = np.power(10, np.clip(-power, 0, _DIGITS), dtype=np.int64)
     fits = valid & (power <= _DIGITS) & (mantissa <= np.iinfo(np.int64).max // 2 // up)

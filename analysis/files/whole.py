@@ -1,4 +1,4 @@
-"""Files and folders that are whole under their names, also where the command that writes them is killed."""
+"""Files and folders that appear under their names only when complete, even if the command that writes them is killed."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of renameat2(2)
 
 @contextmanager
 def growing(target: Path) -> Iterator[Path]:
-    """Yield where the content of a file is to be written; the file gets it when the block has ended well, else stays as it was.
+    """Yield a path to write a file's content to; the file gets it if the block ends without an error, else stays as it was.
 
-    The path ends as the file's name does. What is no plain file, such as /dev/stdout, or stands in a folder where no other can
-    be made, is written itself. Raises OSError where that fails, EvidenceError for what nobody may read, see `refuse_endless`.
+    The path has the suffix of the file's name. A target that is not a regular file, such as /dev/stdout, or is in a folder
+    where no other file can be made, is written directly. Raise OSError if that fails, EvidenceError for targets that
+    `refuse_endless` refuses.
     """
     refuse_endless(target)
     real = Path(os.path.realpath(target))
@@ -38,27 +39,27 @@ def growing(target: Path) -> Iterator[Path]:
 
 
 def refuse_endless(target: Path) -> None:
-    """Raise EvidenceError for a pipe, a socket or a disk: to write there would wait for a reader, or overwrite what it holds.
+    """Raise EvidenceError for a pipe, a socket or a disk: writing there would wait for a reader, or overwrite its content.
 
-    Pipes that are open already, such as /dev/stdout, lie in /proc.
+    Pipes that are already open, such as /dev/stdout, are in /proc.
     """
     with suppress(FileNotFoundError, NotADirectoryError):
         mode = target.stat().st_mode
         endless = (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)) and not os.path.realpath(target).startswith("/proc/")
         if endless or stat.S_ISBLK(mode):
-            raise EvidenceError(f"{target}: no plain file; name one to write")
+            raise EvidenceError(f"{target}: not a regular file; name one to write")
 
 
 def write_text(target: Path, text: str) -> None:
-    """Write a text, in UTF-8. Raises OSError where that fails."""
+    """Write a text, in UTF-8. Raise OSError if that fails."""
     with growing(target) as path:
         path.write_text(text, encoding="utf8")
 
 
 def name_folder(new: Path, folder: Path, replacing: bool) -> None:
-    """Give a folder that is written its name. replacing: also where a folder with content has it, which is at `new` then.
+    """Give a finished folder its name. replacing: replace a non-empty folder of that name, which is then at `new`.
 
-    Raises EvidenceError where one has it that is not to be replaced, OSError where renaming fails.
+    Raise EvidenceError if a folder of that name may not be replaced, OSError if renaming fails.
     """
     new.chmod(0o777 & ~_umask())
     if replacing and folder.is_dir() and any(folder.iterdir()):
@@ -71,18 +72,18 @@ def name_folder(new: Path, folder: Path, replacing: bool) -> None:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
         remedy = "name another folder, or pass --force to replace it"
-        raise EvidenceError(f"{folder}: another command wrote it meanwhile; {remedy}") from error
+        raise EvidenceError(f"{folder}: another command has written it in the meantime; {remedy}") from error
 
 
 def keep_others(old: Path, folder: Path, ours: Collection[str]) -> None:
-    """Move what somebody else put into a folder into the one that took its place. ours: names that its writers gave."""
+    """Move others' files from a folder to the one that replaced it. ours: names of our own files."""
     for entry in old.iterdir() if old.is_dir() else ():
         if entry.name not in ours and not (folder / entry.name).exists():
             entry.rename(folder / entry.name)
 
 
 def _exchange(new: Path, folder: Path) -> None:
-    """Let two folders change their names: at once, so that one of them has the name at any moment, where the system can do so."""
+    """Exchange the names of two folders, atomically if the system can, so that one of them has the name at any moment."""
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename and rename(_HERE, os.fsencode(new), _HERE, os.fsencode(folder), _EXCHANGE) == 0:
         return

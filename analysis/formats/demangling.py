@@ -1,4 +1,4 @@
-"""C++ names of kernels as source has them."""
+"""C++ names of kernels as in the source."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _LONGEST = 20_000  # characters of a mangled name
 
 
 def demangled(name: str) -> str:
-    """Return a C++ name as written in source (in the way of c++filt), or the name itself where it is none."""
+    """Return a mangled C++ name as in the source, as c++filt prints it; return any other name unchanged."""
     if not name.startswith("_Z") or len(name) > _LONGEST:
         return name
     return demangle.demangle(name, language="itanium", style="gnu")

@@ -1,4 +1,4 @@
-"""What describes a format. A package of this folder names its formats in FORMATS; nothing else has to know of it."""
+"""The descriptor of a format. Each package in this folder lists its formats in FORMATS; no other registration is needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernelscope.analysis.files.head import Head, read_head
 from kernelscope.analysis.files.packed import plain_file
 from kernelscope.analysis.trace import Trace
 
-_SHORT = 4096  # bytes: a trace of an event or more has its signs before them
+_SHORT = 4096  # bytes: a trace with at least one event shows its signs before that
 
 _ARCHIVED = (
     "unpack it and name the files inside (`breakdown`, `report` and `explain` read archives of runs and imports as they are)"
@@ -28,7 +28,42 @@ _FOREIGN_SIGNS = (
     (b"PK\x03\x04", f"a zip archive; {_ARCHIVED}"),
     (b"\x7fELF", "a program; record it with a profiler first"),
 )
-# Lines of what Nsight Compute prints where it is not asked for CSV: of itself, and of a launch
+# The same for text, anywhere in a file's beginning or end; MULTILINE
+_TRTEXEC = "record it with nsys: nsys profile trtexec ..., and name the report"
+_FOREIGN_TEXTS = (
+    (
+        r"^(?:\[[\d/:-]{10,20}\] )?\[[VIWE]\] (?:=== |\[TRT\])|^&&&& \w+ TensorRT",
+        f"output of TensorRT's trtexec, whose layers name no kernels; {_TRTEXEC}",
+    ),
+    (r'"timeMs" *:[^{}]{0,200}"averageMs" *:', f"layers that TensorRT's trtexec exported, which name no kernels; {_TRTEXEC}"),
+    (
+        r'"name" *: *"(?:model_loading_\w+|[^"]{1,300}_kernel_time)"|"provider" *: *"\w+ExecutionProvider"',
+        "ONNX Runtime's own profile, which has no kernels; record the program with nsys: nsys profile python ..., "
+        "and name the report",
+    ),
+    (
+        r"^=+Model Analysis Report=+",
+        "a report of TensorFlow's tfprof; record with tf.profiler and name the .xplane.pb, or write the timeline of "
+        "TensorFlow 1's RunMetadata (timeline.Timeline(...).generate_chrome_trace_format())",
+    ),
+    (
+        r"^BACKEND_\w+ \| \d+ Hostnames? \||^Device profiling \| \d+ Hostnames? \|",
+        "a table of THAPI's iprof; record PyTorch with torch.profiler, and name its chrome trace or its printed table",
+    ),
+)
+# How JSON begins; lines of logs may begin with a date or a level in brackets
+_JSON_START = re.compile(r"\s*(?:\{\s*(?:[\"}]|$)|\[\s*(?:[\[{\"\]]|-?\d[\d.eE+-]*\s*(?:[,\]]|$)|true|false|null|$))")
+# Other names for formats: those of tools and frameworks, with the packages here that read what they write
+_FAMILIES = {
+    "rocprof": ("rocm",),
+    "rocprofv3": ("rocm",),
+    "torch": ("kineto", "torch_table"),
+    "pytorch": ("kineto", "torch_table"),
+    "tensorflow": ("xplane", "trace_viewer", "tensorflow"),
+    "jax": ("xplane", "trace_viewer"),
+    "nvidia-smi": ("smi",),
+}
+# Lines that Nsight Compute prints without --csv: its own messages, and the title of a launch
 _NCU_TEXT = re.compile(r"^==PROF== \w|^ {2,}\S.*, Context \d+, Stream \d+(?:, Device \d+, CC [\d.]+)?\s*$", re.MULTILINE)
 
 
@@ -36,11 +71,11 @@ _NCU_TEXT = re.compile(r"^==PROF== \w|^ {2,}\S.*, Context \d+, Stream \d+(?:, De
 class Format:
     """A format of captures.
 
-    name: for --format. title: what it is, for people. module: full name of the module that reads it; it is imported when it is
-    needed, and has two functions: matches(head: Head) -> bool tells the format from a file's beginning, and
-    read(path: Path) -> Trace returns what the file says, without relating its tables. order: formats are tried from the lowest
-    on; those with certain signs are below 100. container: what alone it can be: "folder" or one of files.magic.CONTAINERS;
-    "file" is any other file.
+    name: for --format. title: a description for users. module: full name of the module that reads it. The module is imported
+    only when needed and has two functions: matches(head: Head) -> bool recognises the format by a file's beginning, and
+    read(path: Path) -> Trace returns the file's content with its tables not yet related. order: formats are tried in ascending
+    order; those with unmistakable signs are below 100. container: the only container that it can have: "folder" or one of
+    files.magic.CONTAINERS; "file" means any other file.
     """
 
     name: str
@@ -50,14 +85,14 @@ class Format:
     container: str = "file"
 
     def matches(self, head: Head) -> bool:
-        """Return whether a file of this beginning is of the format."""
+        """Return whether a file that begins like this has the format."""
         if self.container not in ("file", head.container):
             return False
         function: Callable[[Head], bool] = importlib.import_module(self.module).matches
         return function(head)
 
     def read(self, path: Path) -> Trace:
-        """Return the Trace as the format's module reads it: its tables are not related yet."""
+        """Return the Trace as the format's module reads it, its tables not yet related."""
         function: Callable[[Path], Trace] = importlib.import_module(self.module).read
         with plain_file(path) as plain:
             return function(plain)
@@ -65,7 +100,7 @@ class Format:
 
 @cache
 def all_formats() -> tuple[Format, ...]:
-    """Return the formats of all packages in this folder, in the order of trying."""
+    """Return the formats of all packages in this folder, in the order in which they are tried."""
     folder = importlib.import_module(__package__)
     packages = [info.name for info in pkgutil.iter_modules(folder.__path__) if info.ispkg]
     modules = [importlib.import_module(f"{__package__}.{name}") for name in packages]
@@ -73,63 +108,102 @@ def all_formats() -> tuple[Format, ...]:
 
 
 def format_named(name: str) -> Format:
-    """Return the format of this name; raise EvidenceError listing all of them when there is none."""
+    """Return the format with this name; if there is none, raise EvidenceError with all known names."""
     for form in all_formats():
         if form.name == name:
             return form
     raise EvidenceError(f"unknown format {name!r}; known: {', '.join(form.name for form in all_formats())}")
 
 
+def formats_named(name: str) -> tuple[Format, ...]:
+    """Return the format with this name, or all formats of the tool, framework or package with it; raise EvidenceError if none."""
+    if any(form.name == name for form in all_formats()):
+        return (format_named(name),)
+    packages = _FAMILIES.get(name, (name,))
+    return tuple(form for form in all_formats() if form.module.split(".")[-2] in packages) or (format_named(name),)
+
+
+def families() -> list[str]:
+    """Return the names of tools, frameworks and packages that stand for several formats."""
+    return sorted({form.module.split(".")[-2] for form in all_formats()} | set(_FAMILIES))
+
+
+def chosen(path: Path, name: str | None) -> Format:
+    """Return the format of a file or folder: the one named, or that one of those named which its content has.
+
+    name: of a format, or as in `formats_named`; None for any. Raises EvidenceError if there is none.
+    """
+    if name is None:
+        return detect(path)
+    forms = formats_named(name)
+    if len(forms) == 1:
+        return forms[0]
+    head = read_head(path)
+    found = next((form for form in forms if form.matches(head)), None)
+    if found is None:
+        members = ", ".join(form.name for form in forms)
+        raise EvidenceError(f"{path}: by its content of none of {name}'s formats; --from one of {members} says what is wrong")
+    return found
+
+
 def detect(path: Path) -> Format:
-    """Return the format of a file or folder, from its content; raise EvidenceError when it is none that can be read."""
+    """Return the format of a file or folder, judged by its content; raise EvidenceError if no format reads it."""
     head = read_head(path)
     for form in all_formats():
         if form.matches(head):
             return form
     if (path / "trace").is_dir() and any((path / "trace").glob("*.parquet")):
         if (path / "import.json").exists():
-            raise EvidenceError(f"{path}: is an import already; name it itself, as in `kernelscope breakdown {path}`")
+            raise EvidenceError(f"{path}: already an import; use it directly, as in `kernelscope breakdown {path}`")
         raise EvidenceError(f"{path}: an import without its import.json; import the capture again")
     if path.is_dir():
-        raise EvidenceError(f"{path}: a folder that is no recording by itself; name one of the files in it")
-    remedy = f"; if `kernelscope import --list` tells it, `kernelscope import --from NAME {path} -o DIR` says what is wrong"
+        of_ranks = f", or run `kernelscope ranks {path}` if these are the ranks of one job"
+        raise EvidenceError(f"{path}: a folder that is not a recording itself; name one of the files in it{of_ranks}")
+    remedy = f"; if `kernelscope import --list` has it, `kernelscope import --from NAME {path} -o DIR` says what is wrong"
     raise EvidenceError(f"{path}: no capture of a known format{_likely(head) or remedy}")
 
 
 def _likely(head: Head) -> str:
-    """Return what a file seems to be, for the message, or nothing."""
+    """Return what a file seems to be, for the message; empty if nothing suggests it."""
     if "read_only_kernels" in head.tables or "kernel_iteration_node" in head.tables:
         return ": it is DLProf's database; name the Nsight Systems report that DLProf made it from"
     if head.tables:
         return f": it is a SQLite database with the tables {', '.join(sorted(head.tables)[:4])}, ..."
     result = next((what for sign, what in _FOREIGN_SIGNS if sign in head.content[:4096]), None)
-    result = result or _ncu_text(head) or _cut_json(head) or _events(head)
+    result = result or _foreign_text(head) or _ncu_text(head) or _cut_json(head) or _events(head)
     return f": it seems to be {result}" if result else ""
 
 
+def _foreign_text(head: Head) -> str | None:
+    """Return what a text of a tool is that no format reads; None for other files."""
+    if not head.is_text:
+        return None
+    return next((what for pattern, what in _FOREIGN_TEXTS if re.search(pattern, head.text, re.MULTILINE)), None)
+
+
 def _events(head: Head) -> str | None:
-    """Return what to do with a trace of events of which nothing says who wrote it, or nothing."""
+    """Return what to do with a trace of events whose writer is unknown; None for other files."""
     if '"traceEvents"' not in head.text:
         return None
     if not head.is_utf16:
-        return "a trace of events; `import --from kineto`, or another name that `import --list` tells, says what is wrong with it"
-    return "a trace of events in UTF-16; turn it into UTF-8 (iconv -f UTF-16 -t UTF-8)"
+        return "a trace of events; `import --from kineto`, or another name from `import --list`, says what is wrong with it"
+    return "a trace of events in UTF-16; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)"
 
 
 def _ncu_text(head: Head) -> str | None:
-    """Return what to do with metrics that Nsight Compute printed for people, or nothing."""
+    """Return what to do with metrics that Nsight Compute printed as text; None for other files."""
     if not head.is_text or not _NCU_TEXT.search(head.text):
         return None
     return "Nsight Compute's text; print it with ncu --csv --page raw (of a report: ncu --import FILE.ncu-rep --csv --page raw)"
 
 
 def _cut_json(head: Head) -> str | None:
-    """Return what is wrong with a short file that begins as JSON does, or nothing."""
-    if head.content[:1] not in (b"{", b"[") or len(head.content) > _SHORT:
+    """Return what is wrong with a short file that begins like JSON; None if nothing is known to be wrong."""
+    if head.content[:1] not in (b"{", b"[") or len(head.content) > _SHORT or not _JSON_START.match(head.text):
         return None
     try:
-        told = json.loads(head.content)
+        content = json.loads(head.content)
     except (ValueError, RecursionError):
         return "JSON that is cut short or damaged; export or copy it again"
-    empty = isinstance(told, dict) and told.get("traceEvents") == []
-    return "a trace without any event; record it again, with something running" if empty else None
+    empty = isinstance(content, dict) and content.get("traceEvents") == []
+    return "a trace without any event; record it again while the program runs" if empty else None

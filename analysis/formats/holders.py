@@ -1,4 +1,4 @@
-"""Which executions hold others: what computes is in the inner ones."""
+"""Executions that contain others: the computing happens in the inner ones."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kernelscope.analysis.trace import intervals
 
 
 def holders(table: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Return for each row (columns thread, start_ns, end_ns) whether another row of its thread with a length is inside of it.
+    """Return for each row (columns thread, start_ns, end_ns) whether it contains another row of its thread that has a length.
 
-    Rows without a length are held by nobody: where times are cut to whole microseconds, they stand at the edges of others.
+    Rows of zero length count as inside no other row: where times are cut to whole microseconds, they lie at the edges of others.
     """
     thread, start, end = intervals.spans(table)
     long = np.flatnonzero(end > start)

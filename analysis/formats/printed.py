@@ -1,4 +1,4 @@
-"""What captures of printed tables (nsys stats, nvprof) share: names of copies, and remarks on oddities."""
+"""Shared by readers of printed tables (nsys stats, nvprof): names of copies, and remarks on oddities."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from kernelscope.analysis.files import text_tables
 from kernelscope.analysis.trace import Trace
 
 _MOST_DEVICES = 256
-LONGEST_DEVICE = 200  # characters of a device's name that are looked at
+LONGEST_DEVICE = 200  # characters of a device's name that are read
 _SHOWN = 160  # characters of a row in a message
 _SIDES = {"h": "host", "d": "device", "host": "host", "device": "device"}
 
 
 class Remarks:
-    """Counts and notes for a Trace that is being filled; text that repeats is noted once."""
+    """Counts and notes for a Trace that is being built; a repeated text is noted once."""
 
     def __init__(self, result: Trace) -> None:
         self.result = result
 
     def count(self, what: str, number: int) -> None:
-        """Add to a diagnostic; it is not there while it is 0."""
+        """Add to a diagnostic; one that stays 0 is not added."""
         if number:
             self.result.diagnostics[what] = self.result.diagnostics.get(what, 0) + int(number)
 
@@ -45,9 +45,9 @@ class Remarks:
 
 
 class TableRemarks(Remarks):
-    """The same with the rows of a printed table; columns that the table does not have are null.
+    """Remarks on a printed table, with its rows; columns that the table lacks are null.
 
-    line: of the table's header, counted from 1. useless: why nothing came of rows that are there, with their place. hint: what is
+    line: the line of the table's header, counted from 1. useless: why the rows yielded nothing, with their place. hint: what is
     wrong with all of them.
     """
 
@@ -59,12 +59,12 @@ class TableRemarks(Remarks):
         self.useless: list[str] = []
 
     def none_of(self, lines: int) -> None:
-        """Keep that none of so many lines below the header is a row of the table."""
+        """Note that none of this many lines below the header is a row of the table."""
         if lines and self.rows.empty:
             self.useless.append(f"line {self.line}: none of {lines:,} lines below the table's titles is a row with numbers")
 
     def good(self, frame: pd.DataFrame, *needed: str) -> pd.Series:
-        """Return which rows of a frame made of the table's hold what a row of the Trace must, and count the others."""
+        """Return which rows of a frame made from the table have the values that a row of the Trace needs; count the others."""
         good = frame[list(needed)].notna().all(axis=1)
         for column, least in (("duration_ns", 0), ("count", 1)):
             if column in needed:
@@ -90,12 +90,12 @@ class TableRemarks(Remarks):
 
 
 def decimal_points(values: pd.Series) -> pd.Series:
-    """Return times as tools print them elsewhere, with a comma before the fraction, with a point: they group no thousands."""
+    """Return times with a decimal point for the comma that some locales print; such times have no thousands separators."""
     return values.str.replace(r"^([^.,]*),([^.,]*)$", r"\1.\2", regex=True)
 
 
 def refuse_nothing(path: Path, result: Trace, useless: Sequence[str]) -> None:
-    """Raise EvidenceError where rows are there and none came into a Trace; say of which there are no kernels otherwise."""
+    """Raise EvidenceError if there are rows but the Trace got none; if only kernels are missing, note why as unavailable."""
     tables = (result.kernels, result.copies, result.calls, result.ranges, result.totals)
     if useless and not any(map(len, tables)):
         raise EvidenceError(f"{path}, {useless[0]}; print it again")
@@ -104,7 +104,7 @@ def refuse_nothing(path: Path, result: Trace, useless: Sequence[str]) -> None:
 
 
 def are_copies(names: pd.Series) -> pd.Series:
-    """Return for each name of device work whether it is a copy or a memory set and no kernel."""
+    """Return for each name of device work whether it is a copy or a memory set rather than a kernel."""
     return names.str.startswith(("[CUDA ", "[Unified Memory ")).fillna(False).astype(bool)
 
 
@@ -121,6 +121,6 @@ def operation(name: str) -> str:
 
 
 def direction(name: str) -> str | None:
-    """Return source and destination as "host to device" where a name has both."""
+    """Return source and destination in the form "host to device"; None if the name lacks either."""
     match = re.search(r"\b(Host|Device|[HD])[- ]?[tT]o[- ]?(Host|Device|[HD])\b", name)
     return f"{_SIDES[match[1].lower()]} to {_SIDES[match[2].lower()]}" if match else None

@@ -1,8 +1,8 @@
-"""What the full names of TensorFlow's and JAX's operators tell without the network at hand: a layer's path and the phase.
+"""Layer paths and phases from the full names of TensorFlow's and JAX's operators, without the network at hand.
 
 TensorFlow writes conv1/Conv2D, gradients/conv1/Conv2D_grad/Conv2DBackpropFilter, Adam/update_conv1/kernel/ApplyAdam; JAX writes
 jit(step)/jit(main)/transpose(jvp(Net))/Dense_0/dot_general. The last part is the operator's own; wrappers of transformations,
-control flow and gradients are no layers.
+control flow and gradients are not layers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pandas as pd
 
 from kernelscope.analysis.kernels import classify
 
-# Operators of TensorFlow that only steer: they compute nothing, whatever their time holds.
+# TensorFlow's control operators: they compute nothing, whatever their time contains.
 STEERING = (
     r"^(NoOp|_?Arg|_?Retval|_?(Host)?(Send|Recv)|RecvTensor|Identity(N)?|StopGradient|Const|_HostConst|Placeholder\w*"
     r"|(Stateless|Stateful)?PartitionedCall|(Stateless)?(While|If|Case)|(Ref)?(Switch|Merge|Enter|Exit|NextIteration)|LoopCond"
@@ -37,14 +37,14 @@ _NO_LAYER = re.compile(
 
 @dataclass(frozen=True)
 class ScopeParts:
-    """A layer's path and the phase, as far as a name tells them."""
+    """A layer's path and the phase; None where the name does not give them."""
 
     layer: str | None
     phase: str | None
 
 
 def describe(scope: str, type_name: str = "") -> ScopeParts:
-    """Return what an operator's full name and type tell."""
+    """Return the layer and phase given by an operator's full name and type."""
     parts = scope.rstrip(":").split("/")
     is_jax = "(" in scope
     if _UPDATE.match(type_name) or any(_OPTIMIZER.match(part) for part in parts[:-1]):
@@ -55,7 +55,7 @@ def describe(scope: str, type_name: str = "") -> ScopeParts:
 
 
 def columns(scopes: pd.Series, types: pd.Series) -> dict[str, pd.Series]:
-    """Return layer, phase and attribution of many operators, aligned with `scopes`; each distinct one is looked at once.
+    """Return layer, phase and attribution of many operators, aligned with `scopes`; each distinct one is parsed once.
 
     scopes and types may hold nulls.
     """
@@ -77,13 +77,13 @@ def described(operators: Iterable[tuple[str, str]]) -> dict[str, pd.Series]:
 
 
 def kinds(types: pd.Series, phases: pd.Series) -> pd.Series:
-    """Return the kinds of operators that stand for their kernels, null where the type does not tell; aligned with `types`."""
+    """Return the kinds of operators that stand for their kernels, null if the type does not say; aligned with `types`."""
     result = classify.kinds(types.astype("string"), phases.astype("string"))
     return result.mask(result == classify.UNKNOWN)
 
 
 def _tensorflow_parts(parts: list[str]) -> list[str]:
-    """Return the scopes up to the first operator: TensorFlow's operators begin with a capital or an underscore."""
+    """Return the scopes before the first operator: TensorFlow's operators begin with a capital or an underscore."""
     kept: list[str] = []
     for part in parts:
         if _GRADIENTS.search(part) or _NO_LAYER.match(part):
@@ -95,7 +95,7 @@ def _tensorflow_parts(parts: list[str]) -> list[str]:
 
 
 def _jax_parts(parts: list[str]) -> list[str]:
-    """Return the scopes without transformations; what is differentiated keeps its name."""
+    """Return the scopes without transformations; a differentiated scope keeps its name."""
     kept = []
     for part in parts:
         wrapped = _WRAPPED.match(part)

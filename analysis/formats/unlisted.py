@@ -1,6 +1,7 @@
-"""What a summary's own total has beyond the rows that are there: people cut lists off, and the percentages that stay tell it.
+"""The part of a summary's total that its rows lack: people cut lists short, and the remaining percentages reveal the total.
 
-A row's time by its percentage is the total, as exactly as the percentage is printed: it lies where all rows agree.
+A row's time divided by its percentage gives the total, as precisely as the percentage is printed: the total lies where all rows
+agree.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from kernelscope.analysis.trace import UNLISTED
 
 Floats = npt.NDArray[np.float64]
 
-_WHOLE = 0.99  # of the total: rows that add up to so much are all of it, as far as percentages tell
-_LEAST = 0.3  # of the total: that fewer rows are says too little of it
-_UNSURE = 0.05  # by how much of itself rounding may change the total
-_FINEST = 1e-4  # of a hundred: tools compute percentages in floating point
+_WHOLE = 0.99  # of the total: rows that add up to this much are complete, as far as percentages show
+_LEAST = 0.3  # of the total: rows that add up to less say too little about it
+_UNSURE = 0.05  # of the total: the largest error that rounding may leave in it
+_FINEST = 1e-4  # percent: tools compute percentages in floating point
 _MOST = 2.0**62  # ns
 _DOTS = re.compile(r"[\s|()\[\].\u2026]*")
 
 
 @dataclass(frozen=True)
 class Unlisted:
-    """kernels: one row for what was not printed, or none; note: what is to be said of it, None where nothing is known to lack."""
+    """kernels: one row for what was not printed, or none; note: a remark on it, None if nothing is known to be missing."""
 
     kernels: pd.DataFrame = field(default_factory=pd.DataFrame)
     note: str | None = None
@@ -35,7 +36,7 @@ class Unlisted:
 
 @dataclass(frozen=True)
 class _Total:
-    """The total in ns that times and their percentages are of, and between what their rounding lets it be."""
+    """The total in ns that follows from times and their percentages, and the bounds that rounding allows."""
 
     best: float
     low: float
@@ -47,14 +48,14 @@ class _Total:
 
 
 def is_cut(line: str) -> bool:
-    """Whether a line says only that others were cut out, as "(...)" does."""
+    """Whether a line only says that others were cut out, as "(...)" does."""
     return (".." in line or "\u2026" in line) and _DOTS.fullmatch(line) is not None
 
 
 def of(durations: pd.Series, percentages: pd.Series, step: int = 1) -> Unlisted:
-    """Return what all rows of a section lack to their total.
+    """Return the part of a section's total that its rows lack.
 
-    durations: in ns; percentages: as printed, each rounded to its last digit; step: in ns, to which times are rounded at worst.
+    durations: in ns; percentages: as printed, each rounded to its last digit; step: the coarsest rounding of times, in ns.
     """
     shares = _numbers(percentages)
     if shares is None or durations.isna().any() or not len(durations):
@@ -63,8 +64,8 @@ def of(durations: pd.Series, percentages: pd.Series, step: int = 1) -> Unlisted:
     parts, halves = shares
     total, listed = _total(times, parts, halves, step), times.sum()
     if total is None or not np.isfinite(total.high):
-        told = float(parts.sum()) / 100
-        return Unlisted(note=_part(told)) if 0 < told < _WHOLE else Unlisted()
+        share = float(parts.sum()) / 100
+        return Unlisted(note=_part(share)) if 0 < share < _WHOLE else Unlisted()
     if listed >= _WHOLE * total.low:
         return Unlisted()
     if listed < _LEAST * total.best or total.error > _UNSURE * total.best:
@@ -72,14 +73,14 @@ def of(durations: pd.Series, percentages: pd.Series, step: int = 1) -> Unlisted:
     rest = round(total.best - listed)
     row = pd.DataFrame({"name": [UNLISTED], "kind": ["unknown"], "count": [1], "duration_ns": pd.array([rest], "Int64")})
     note = (
-        f"the rows are {listed / total.best:.1%} of the time: by their percentages, others that were not printed took "
+        f"the rows are {listed / total.best:.1%} of the time: by their percentages, rows that were not printed took "
         f"{_time(rest)} of {_time(total.best)} (\u00b1{_time(total.error)}, because percentages are rounded)"
     )
     return Unlisted(row, note)
 
 
 def _numbers(percentages: pd.Series) -> tuple[Floats, Floats] | None:
-    """Return percentages and half of what each is rounded to; None where one is no number of 0 to 100."""
+    """Return the percentages and half the rounding step of each; None if one is not a number from 0 to 100."""
     try:
         exact = [Decimal(str(text).strip().removesuffix("%")) for text in percentages]
     except InvalidOperation:
@@ -91,7 +92,7 @@ def _numbers(percentages: pd.Series) -> tuple[Floats, Floats] | None:
 
 
 def _total(times: Floats, parts: Floats, halves: Floats, step: int) -> _Total | None:
-    """Return the total that all rows agree on; None where they do not."""
+    """Return the total that all rows agree on; None if they do not agree."""
     low = 100 * float(((times - step / 2) / (parts + halves)).max())
     rounded = parts > halves
     high = 100 * float(((times + step / 2)[rounded] / (parts - halves)[rounded]).min(initial=np.inf))
@@ -102,7 +103,7 @@ def _total(times: Floats, parts: Floats, halves: Floats, step: int) -> _Total | 
 
 
 def _part(share: float) -> str:
-    return f"the rows are {share:.1%} of the time by their percentages; what others took is in no table"
+    return f"the rows are {share:.1%} of the time by their percentages; the rest is in no table"
 
 
 def _time(ns: float) -> str:

@@ -1,4 +1,4 @@
-"""What is known of PyTorch's operators by name: which ones compute nothing, which only call others, which multiply matrices."""
+"""Facts about PyTorch's operators by name: which compute nothing, which only call others, which multiply matrices."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pandas as pd
 
 from kernelscope.analysis.files import json_text
 
-# Views, allocation and bookkeeping: they return another look at memory, or memory without values. Their time is the host's.
-# A few of them (to, contiguous, reshape, dropout) compute through operators that they call, and nothing when they call none.
+# Views, allocation and bookkeeping: they return memory without values, or another view of it. Their time is the host's. A few
+# of them (to, contiguous, reshape, dropout) may compute through operators that they call.
 _VIEWS = """
     _cudnn_rnn_flatten_weight _has_compatible_shallow_copy_type _local_scalar_dense _nested_tensor_size _reshape_alias
     _unsafe_view alias alpha_dropout as_strided as_strided_ broadcast_tensors broadcast_to chunk contiguous
@@ -20,10 +20,10 @@ _VIEWS = """
 """
 COMPUTE_NOTHING = frozenset("aten::" + name for name in _VIEWS.split()) | {"detach", "detach_", "[memory]"}
 
-# They fill memory on behalf of whoever called them: part of a computing caller, kernels of their own elsewhere.
+# They fill memory for their caller: part of a caller that computes, and kernels of their own otherwise.
 FILLS = frozenset(["aten::fill_", "aten::zero_"])
 
-# They allocate and fill: the filling operator that they call is the kernel.
+# They allocate and fill: the kernel is the filling operator that they call.
 _MAKERS = "full full_like new_full new_ones new_zeros ones ones_like scalar_tensor zeros zeros_like"
 ALLOCATE_AND_FILL = frozenset("aten::" + name for name in _MAKERS.split())
 
@@ -57,16 +57,16 @@ _DTYPES = {
 
 
 def may_compute(name: str) -> bool:
-    """Return whether an operator of this name computes by itself, rather than being a view, a wrapper or the engine's."""
+    """Return whether an operator of this name computes itself, rather than being a view, a wrapper or the engine's."""
     if name in COMPUTE_NOTHING or name in ALLOCATE_AND_FILL:
         return False
     return "::" in name and not name.startswith(("autograd::", "torch::autograd::"))
 
 
 def dimensions(name: str, shapes: str) -> tuple[int, int, int] | None:
-    """Return rows, columns and inner dimension of the product that an operator computes, or None when it is none.
+    """Return rows, columns and inner dimension of the product that an operator computes; None if it computes none.
 
-    shapes: the operator's input shapes as JSON text, as the trace has them.
+    shapes: the operator's input shapes as JSON text, as in the trace.
     """
     if name not in PRODUCTS:
         return None
@@ -82,34 +82,34 @@ def dimensions(name: str, shapes: str) -> tuple[int, int, int] | None:
 
 
 def problem(shapes: str) -> str | None:
-    """Return the shapes of an operator's tensors, such as 64x6x28x28:6x1x5x5:6, or None when it has none."""
+    """Return the shapes of an operator's tensors, such as 64x6x28x28:6x1x5x5:6; None if it has none."""
     return ":".join("x".join(map(str, shape)) for shape in _tensor_shapes(shapes) if shape) or None
 
 
 def dtype(types: str) -> str | None:
-    """Return the element type of an operator's first tensor, such as f32; None when it has none that is known."""
+    """Return the element type of an operator's first tensor of a known type, such as f32; None if there is none."""
     return next((_DTYPES[name] for name in json_text.listed(types) if isinstance(name, str) and name in _DTYPES), None)
 
 
 def converts(types: str) -> bool:
-    """Return whether an operator's first two tensors are of different types, so that copying one to the other converts."""
+    """Return whether an operator's first two tensors have different types, so that a copy between them converts."""
     known = [_DTYPES[name] for name in json_text.listed(types) if isinstance(name, str) and name in _DTYPES]
     return len(known) > 1 and known[0] != known[1]
 
 
 def changes_layout(shapes: str, strides: str) -> bool:
-    """Return whether an operator's first two tensors, of one shape, lie in memory in another order of their dimensions."""
+    """Return whether an operator's first two tensors, of one shape, differ in the memory order of their dimensions."""
     sizes = _tensor_shapes(shapes)[:2]
     steps = _tensor_shapes(strides)[:2]
     if len(sizes) < 2 or sizes[0] != sizes[1] or any(len(one) != len(sizes[0]) for one in steps) or len(steps) < 2:
         return False
-    told = [place for place, size in enumerate(sizes[0]) if size > 1]
-    order = [sorted(told, key=lambda place, one=one: -one[place]) for one in steps]  # type: ignore[misc]
-    return len(told) > 1 and all(0 not in [one[place] for place in told] for one in steps) and order[0] != order[1]
+    places = [place for place, size in enumerate(sizes[0]) if size > 1]
+    order = [sorted(places, key=lambda place, one=one: -one[place]) for one in steps]  # type: ignore[misc]
+    return len(places) > 1 and all(0 not in [one[place] for place in places] for one in steps) and order[0] != order[1]
 
 
 def _tensor_shapes(text: str) -> list[list[int]]:
-    """Return one list of sizes an input, empty for what is no tensor (scalars, lists of tensors)."""
+    """Return a list of sizes for each input; empty for inputs that are not tensors (scalars, lists of tensors)."""
     result = []
     for value in json_text.listed(text):
         sizes = value if isinstance(value, list) else []

@@ -1,7 +1,8 @@
 """The kind of an operator from its type's name, for ATen, TensorFlow, MXNet and CNTK, forward and backward.
 
-Rules are tried in order and the first that fits counts, so special names stand before general ones. They see names as words:
-`simplify` makes _MklNativeFusedConv2D "conv2d", aten::tanh_backward and TanhGrad "tanh backward", Times483 "times".
+Rules are tried in order and the first match counts, so special names come before general ones. They see names as words:
+`simplify` turns _MklNativeFusedConv2D into "conv2d", aten::tanh_backward and TanhGrad into "tanh backward", Times483 into
+"times".
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ UNKNOWN = "unknown"
 
 
 class OperatorRule(NamedTuple):
-    """Operators in whose simplified name `pattern` is found are of `kind`; `example` is one as its framework writes it."""
+    """Operators whose simplified name matches `pattern` are of `kind`. `example` is one as its framework writes it."""
 
     pattern: str
     kind: str
@@ -43,6 +44,7 @@ _RULES = (
     (r"rnn|lstm|\bgru\b", "recurrent", "aten::mkldnn_rnn_layer_backward"),
     (r"soft ?(max|min)|cross entropy|log ?sum ?exp", "softmax", "SparseSoftmaxCrossEntropyWithLogits"),
     (r"normaliz|\b(batch|layer|group|instance|rms|weight) ?norm\b|\blrn\b", "normalisation", "FusedBatchNormGradV3"),
+    (r"\bpooled emb", "embedding", "fbgemm::permute_pooled_embs"),
     (r"pool(?!.*dataset)", "pooling", "MaxPoolGrad"),
     # drawing the mask takes dropout's time; its gradient only multiplies
     (r"\bdropout backward\b", "elementwise", "_backward_Dropout"),
@@ -52,7 +54,8 @@ _RULES = (
         "random",
         "aten::normal_",
     ),
-    (r"mat ?mul|fully connected|inner product|gemm|^(mkldnn )?linear( backward)?$", "gemm", "FullyConnected"),
+    (r"mat ?mul|fully connected|inner product|gemm", "gemm", "FullyConnected"),
+    (r"^(mkldnn )?linear( backward| pointwise( binary)?)?$|^qlinear pointwise\b", "gemm", "mkldnn::_linear_pointwise"),
     (r"\b(b?addb?mm|b?mm|addmv|mv|addr|ger|outer|v?dot|einsum|tensordot|syrk|trmm)\b", "gemm", "aten::addmm"),
     (r"^(transpose )?times$", "gemm", "TransposeTimes"),
     (
@@ -164,7 +167,7 @@ _RULES = (
 )
 RULES = tuple(OperatorRule(*rule) for rule in _RULES)
 
-# what ATen calls so returns another view of the same memory, where the other frameworks move data
+# ATen operators of these names return another view of the same memory; other frameworks move data
 _VIEW_NAMES = (
     "broadcast_to", "flatten", "narrow", "permute", "reshape", "reshape_as", "select", "slice", "split", "split_with_sizes",
     "squeeze", "squeeze_", "swapaxes", "transpose", "transpose_", "unbind", "unsqueeze", "unsqueeze_", "_reshape_alias",
@@ -173,21 +176,22 @@ _ATEN_VIEWS = frozenset(f"aten::{name}" for name in _VIEW_NAMES)
 
 _NAMESPACE = re.compile(r"^(?:autograd::engine::evaluate_function: )?(?:\w+::)*")
 _WORD_STARTS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_NUMBER = re.compile(r"(?<=[A-Za-z_])\d+$")  # of an autograd node, or of a node that CNTK named itself
+_NUMBER = re.compile(r"(?<=[A-Za-z_])\d+$")  # number of an autograd node, or of a node that CNTK named itself
 _NOISE = re.compile(r"\b(mkl|native|fused|resource|sparse|np|npi|npx|contrib|broadcast(?! to| in dim)|elemwise|eager|v\d*)\b")
 
 
 @cache
 def _compiled() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Return the rules' patterns and kinds, compiled when first needed: few captures of GPUs name operators."""
+    """Return the rules' patterns and kinds, compiled on first use: few captures of GPUs name operators."""
     return tuple((re.compile(rule.pattern), rule.kind) for rule in RULES)
 
 
 def operator_kind(name: str, phase: str | None = None) -> str:
-    """Return the kind (one of analysis.trace.KINDS) of an operator type; "unknown" for names that no rule knows and for views.
+    """Return the kind (one of analysis.trace.KINDS) of an operator type; "unknown" for views and for names without a rule.
 
-    phase: where it ran, if known. Frameworks whose operators have one name for both directions (CNTK) need it to tell a
-    convolution from its gradients; arithmetic in the optimizer is the optimizer's, as it is where one operator does it all.
+    phase: where it ran, if known. Frameworks that use one operator name for both directions (CNTK) need it to tell a
+    convolution from its gradients. Arithmetic in the optimizer's phase is of the kind optimizer, as it is where one operator
+    does the update.
     """
     kind = _kind(name)
     if phase == "backward" and kind == "convolution forward":
@@ -198,7 +202,7 @@ def operator_kind(name: str, phase: str | None = None) -> str:
 
 
 def kinds(names: pd.Series, phases: pd.Series | None = None) -> pd.Series:
-    """Return the kinds of many operators, aligned with `names`; each distinct (name, phase) is looked at once."""
+    """Return the kinds of many operators, aligned with `names`; each distinct (name, phase) is looked up once."""
     pairs = pd.DataFrame({"name": names.astype("object"), "phase": None if phases is None else phases.astype("object")})
     pairs = pairs.where(pairs.notna(), None)
     codes, distinct = pd.factorize(pd.MultiIndex.from_frame(pairs))
@@ -227,7 +231,7 @@ def _given(pair: tuple[object, object]) -> tuple[str | None, str | None]:
 def _kind(name: str) -> str:
     if name in _ATEN_VIEWS:
         return UNKNOWN
-    if name.startswith("c10d::"):  # PyTorch's collective operations: reduce_ and scatter_ are others elsewhere
+    if name.startswith("c10d::"):  # PyTorch's collectives; reduce_ and scatter_ mean something else elsewhere
         return "communication"
     if name.startswith("[") and name.endswith("]"):  # several operators that MXNet executed as one
         parts = {_kind(part.strip()) for part in name[1:-1].split(",")}

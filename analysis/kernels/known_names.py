@@ -1,4 +1,4 @@
-"""Functions of PyTorch's kernels, behind at::native::, as the rules see them.
+"""Names of PyTorch's kernel functions, without at::native::, as the rules see them.
 
 They complete names that a tool cut: torch.profiler's tables show 52 characters and "...", little more than the namespaces.
 """

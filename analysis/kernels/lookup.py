@@ -1,4 +1,4 @@
-"""What a kernel's name tells on its own: the rule of `analysis.kernels.rules` that it fulfils, library, type, tensor cores."""
+"""What a kernel's name alone says: the rule of `analysis.kernels.rules` that it matches, library, type, tensor cores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernelscope.analysis.kernels import types as kernel_types
 from kernelscope.analysis.kernels.pattern_words import Patterns
 from kernelscope.analysis.kernels.rules import NAMESPACES, RULES, Rule
 
-# How much of a name is looked at: what tells the kind stands in front, and a hostile name must not cost more
+# Characters of a name that are read: the beginning decides the kind, and a hostile name must not cost more
 LONGEST = 1024
 
 PATTERNS = Patterns([rule.pattern for rule in RULES])
@@ -19,21 +19,21 @@ PATTERNS = Patterns([rule.pattern for rule in RULES])
 _NOISE = re.compile(
     r"^(?:void|std::enable_if<.{0,300}?>::type) (?=\S)"  # the return type
     r"|(?:\(anonymous namespace\)|<unnamed>|_GLOBAL__N_\w+?_cpp1_ii_[0-9a-f]{8})::"
-    r"|\((?:int|bool|unsigned int|unsigned long|long)\)(?=-?\d)"  # as nsys writes values: (int)4
-    r"|\b(?:int|bool|unsigned int|unsigned long)=(?=-?\d)"  # as nvprof writes them: int=4
+    r"|\((?:int|bool|unsigned int|unsigned long|long)\)(?=-?\d)"  # nsys writes values so: (int)4
+    r"|\b(?:int|bool|unsigned int|unsigned long)=(?=-?\d)"  # nvprof writes them so: int=4
     r"|(?:\.kd| \[clone [^\]]{0,20}\]| \[\d+\])+$"  # AMD's suffix, and the number of the launch in nvprof's traces
 )
 
-_CUTS = ("...", "\u2026")  # what tools end a name with that they cut
-_LEAST = 16  # characters of a cut name: a shorter beginning could be anybody's
+_CUTS = ("...", "\u2026")  # end of a name that a tool cut
+_LEAST = 16  # characters of a cut name: a shorter beginning is ambiguous
 
 _OWN_NAME = re.compile(r"[^<(,]+")  # without template arguments and parameters
 
 
 class KernelName(NamedTuple):
-    """What a kernel's name tells on its own; None is unknown.
+    """What a kernel's name alone says; None is unknown.
 
-    spelling: the name as the rules see it. position: that of the rule that fires in RULES, if any. tile: the part of a product's
+    spelling: the name as the rules see it. position: that of the matching rule in RULES, if any. tile: the part of a product's
     result that a block computes.
     """
 
@@ -47,7 +47,7 @@ class KernelName(NamedTuple):
 
     @property
     def rule(self) -> Rule | None:
-        """The rule that fires."""
+        """The matching rule."""
         return None if self.position is None else RULES[self.position]
 
 
@@ -61,7 +61,7 @@ def spell(name: str) -> str:
 
 @lru_cache(maxsize=65536)
 def look(name: str) -> KernelName:
-    """Return what a kernel's name tells."""
+    """Return what a kernel's name says."""
     spelled = spell(name)
     position = PATTERNS.first(spelled)
     if position is None and spelled.endswith(_CUTS):
@@ -80,7 +80,7 @@ def look(name: str) -> KernelName:
 
 
 def _of_cut(beginning: str) -> int | None:
-    """Return the position of a rule whose kind and algorithm all known names with this beginning have; None if they differ."""
+    """Return a rule's position if all known names with this beginning have its kind and algorithm; None if they differ."""
     if len(beginning) < _LEAST:
         return None
     fitting = [position for name, position in _known() if name.startswith(beginning)]
@@ -90,7 +90,7 @@ def _of_cut(beginning: str) -> int | None:
 
 @cache
 def _known() -> tuple[tuple[str, int], ...]:
-    """Return known names as the rules see them, and the positions of the rules that they fulfil."""
+    """Return known names as the rules see them, with the positions of the rules that they match."""
     examples = [(spell(rule.example).split("\u2026")[0], position) for position, rule in enumerate(RULES)]
     functions = [(name, PATTERNS.first(name)) for name in map("at::native::{}".format, known_names.ATEN)]
     return (*examples, *((name, position) for name, position in functions if position is not None))

@@ -1,8 +1,8 @@
-"""Reads C++ names as compilers mangle them (Itanium C++ ABI, chapter 5.1), as nvprof's files and AMD's profilers keep them.
+"""Read mangled C++ names (Itanium C++ ABI, chapter 5.1), as stored in nvprof's files and by AMD's profilers.
 
-No demangler: what a name refers back to (S0_, T_) is left out, so that one pass without recursion suffices and no name, however
-it was made, can cost more than its length. What a reader of names looks for is there: identifiers with their namespaces, what
-template parameters they have, and the types of a function's parameters.
+This is not a demangler: back references (S0_, T_) are left out. So one pass without recursion suffices, and no name, however
+made, costs more than its length. The result has what matters: identifiers with their namespaces, template arguments, and the
+types of a function's parameters.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _ENUMERATOR = re.compile(r"n?\d*E")
 
 
 def is_mangled(name: str) -> bool:
-    """Return whether a name is a mangled one."""
+    """Return whether a name is mangled."""
     return name.startswith(("_ZN", "_ZL")) or (name.startswith("_Z") and name[2:3].isdigit())
 
 
 def readable(name: str) -> str:
     """Return a mangled name as text, such as at::native::reduce_kernel<512, ReduceOp<float>>, void.
 
-    Never raises: what does not follow the rules is left out.
+    Never raises: parts that break the rules are left out.
     """
     reader = _NameReader(name)
     position = 2
@@ -43,7 +43,7 @@ def readable(name: str) -> str:
 class _NameReader:
     """One pass over a name. `open` holds what E closes: N a nested name, I template arguments, U a lambda, others.
 
-    L is a value whose type comes next, = a value whose type is read: its number follows.
+    L is a value whose type comes next; = is a value whose type has been read and whose number follows.
     """
 
     def __init__(self, name: str):
@@ -53,7 +53,7 @@ class _NameReader:
         self.joins = False  # whether the next identifier continues a nested name
 
     def step(self, at: int) -> int:
-        """Read what stands at a position; return the next position."""
+        """Read the item at a position; return the next position."""
         name, letter = self.name, self.name[at]
         if self._inside("=") and (match := _ENUMERATOR.match(name, at)):
             self.open.pop()

@@ -1,18 +1,19 @@
-"""What a kernel is, from the operator that ran it and from its name: kind, library, algorithm, type, transposition, tensor cores.
+"""Describe a kernel by the operator that ran it and by its name: kind, library, algorithm, type, transposition, tensor cores.
 
-The operator decides the kind first, because names do not: the same sgemm multiplies for a dense layer and for a convolution. The
-name decides where there is no operator, or one that the rules of `analysis.kernels.classify` do not know, and where it says more:
+The operator decides the kind first, because a name may not: the same sgemm multiplies for a dense layer and for a convolution.
+The name decides if there is no operator, or one that the rules of `analysis.kernels.classify` do not know, and where it says
+more:
 
-- What only moves data stays that inside any other operator: a layout change, copy, cast or communication within a convolution is
-  no convolution. (A copy within an operator that casts or changes layouts is that.)
-- Operators that stand for both gradients of a convolution, or for all three directions, leave the direction to the name. A
-  forward kernel within a backward operator computes the data gradient, as a convolution with turned weights.
-- Softmax and random numbers within attention stay what they are.
+- Kernels that only move data keep their kind inside any other operator: a layout change, copy, cast or communication within a
+  convolution is no convolution. (A copy within an operator that casts or changes layouts takes that operator's kind.)
+- If an operator stands for both gradients of a convolution, or for all three directions, the name decides the direction. A
+  forward kernel within a backward operator computes the data gradient, as a convolution with rotated weights.
+- Softmax and random numbers within attention keep their kind.
 - torch.compile names the operator after the kernel: such an operator says nothing.
-- A compiler names the operator after the last instruction of what it fused: products and reductions that end in a move or a cast
-  stay what they are, and so does arithmetic of XLA's that ends in a cast.
+- A compiler names the operator after the last instruction that it fused: products and reductions that end in a move or a cast
+  keep their kind, and so does XLA's arithmetic that ends in a cast.
 
-Parts of a computation count as the computation: summing up the parts of a split-k product is "gemm", the transforms of a
+Parts of a computation have the kind of the whole: summing the parts of a split-k product is "gemm", the transforms of a
 Winograd convolution are convolutions.
 """
 
@@ -38,11 +39,11 @@ _MOVES = ("layout", "copy", "cast", "communication")
 
 
 class Description(NamedTuple):
-    """What is known of a kernel; None is unknown.
+    """What is known about a kernel; None is unknown.
 
-    kind: one of analysis.trace.KINDS; decided_by: what it comes from, "operator", "name" or "nothing". operator_kind: what the
-    operator is on its own. rule: the rule that fired for the name and its position in RULES, if any. tile: the part of a
-    product's result that a block computes.
+    kind: one of analysis.trace.KINDS. decided_by: "operator", "name" or "nothing". operator_kind: the kind of the operator on
+    its own. rule, position: the rule that matches the name, and its position in RULES, if any. tile: the part of a product's
+    result that a block computes.
     """
 
     kind: str
@@ -59,7 +60,7 @@ class Description(NamedTuple):
 
 
 def describe(name: str, operator: str | None = None, phase: str | None = None) -> Description:
-    """Return what a kernel of this name is. operator: type of the operator that ran it; phase: one of analysis.trace.PHASES."""
+    """Describe a kernel of this name. operator: type of the operator that ran it; phase: one of analysis.trace.PHASES."""
     parts = look(name)
     rule = parts.rule
     kind, decided_by = _decide(rule, operator, phase)
@@ -79,9 +80,9 @@ def describe(name: str, operator: str | None = None, phase: str | None = None) -
 
 
 def describe_all(names: pd.Series, operators: pd.Series | None = None, phases: pd.Series | None = None) -> pd.DataFrame:
-    """Return COLUMNS for many kernels, aligned with `names`; each distinct (name, operator, phase) is looked at once.
+    """Return COLUMNS for many kernels, aligned with `names`; each distinct (name, operator, phase) is described once.
 
-    Text columns are categories, tensor_core is boolean. Of a kernel without a name its operator may tell the kind.
+    Text columns are categories, tensor_core is boolean. For a kernel without a name, the operator may give the kind.
     """
     coded = [_codes(column, len(names)) for column in (names, operators, phases)]
     key = np.zeros(len(names), dtype=np.int64)
@@ -102,7 +103,7 @@ def describe_all(names: pd.Series, operators: pd.Series | None = None, phases: p
 
 
 def fill(kernels: pd.DataFrame) -> None:
-    """Fill what the source does not say of each of a Trace's kernels from its operator and its name, in place."""
+    """Fill the columns that the source leaves null, for each of a Trace's kernels, from its operator and its name, in place."""
     if kernels.empty:
         return
     described = describe_all(kernels["name"], kernels["operator"], kernels["phase"])
@@ -130,7 +131,7 @@ def _codes(column: pd.Series | None, count: int) -> tuple[npt.NDArray[np.int64],
 
 
 def _decide(rule: Rule | None, operator: str | None, phase: str | None) -> tuple[str, str]:
-    """Return a kernel's kind and what decided it; the rules are those of the module's docstring."""
+    """Return a kernel's kind and what decided it, by the rules in the module's docstring."""
     by_name = rule.kind if rule is not None and rule.kind else UNKNOWN
     by_operator = _operator_kind(operator, phase)
     if by_operator == UNKNOWN:
@@ -147,8 +148,8 @@ def _decide(rule: Rule | None, operator: str | None, phase: str | None) -> tuple
 def _operator_kind(operator: str | None, phase: str | None) -> str:
     """Return the kind of an operator.
 
-    PyTorch has an operator for each direction: a forward one in the backward phase is computed again there (checkpointing), so
-    that the phase does not matter.
+    PyTorch has an operator for each direction. A forward one in the backward phase is a recomputation (checkpointing), so the
+    phase is ignored there.
     """
     if operator is None or operator.startswith(_COMPILED_OPERATOR):
         return UNKNOWN
@@ -161,25 +162,25 @@ def _says_more(by_name: str, by_operator: str) -> bool:
     if by_name == "copy":
         return by_operator not in ("cast", "layout")
     if by_name in ("gemm", "reduction") and by_operator in _MOVES:
-        return True  # a compiler names what it fused after the last operator
+        return True  # a compiler names a fusion after its last operator
     return by_name in _MOVES or (by_operator == "attention" and by_name in ("softmax", "random"))
 
 
 def _computes_and_rounds(rule: Rule | None) -> bool:
-    """Return whether a kernel is several instructions that XLA fused, whose operator is the last one's: often a conversion."""
+    """Return whether XLA may have fused several instructions into this kernel; its operator is the last one's, often a cast."""
     return rule is not None and (rule.library, rule.kind) == ("xla", "elementwise")
 
 
 def _direction(by_name: str, by_operator: str, operator: str) -> tuple[str, str]:
-    """Return the direction of a convolution of which operator and name both tell one."""
+    """Return the direction of a convolution if both operator and name indicate one."""
     forward, data, _ = CONVOLUTIONS
     words = simplify(operator)
     certain = by_operator == data or re.search(r"\b(filter|weights?)\b|transpose", words)
     if certain or by_name == by_operator:
         return by_operator, "operator"
-    if by_name == forward:  # the operator is for both gradients
+    if by_name == forward:  # the operator computes both gradients
         return data, "name"
-    # a forward operator of a framework that has one name for all directions; PyTorch's forward ones are forward
+    # a framework with one operator name for all directions says forward; PyTorch's forward operators really are forward
     return (by_operator, "operator") if by_operator == forward and "::" in operator else (by_name, "name")
 
 

@@ -1,7 +1,7 @@
-"""The first of many patterns that is found in a text, without trying most of them.
+"""Find the first of many patterns that occurs in a text, without trying most of them.
 
-Nearly every pattern has words that it cannot match without. They are looked for once in a text, which is far faster than a
-regular expression; only patterns whose words are there are compiled and tried.
+Nearly every pattern has words without which it cannot match. A text is searched for these once, which is far faster than
+regular expressions. Only patterns whose words occur are compiled and tried.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-# Some characters that occur once each; or a character, class or bracket of a pattern, and how often it may occur
+# A run of plain characters; or one character, class or bracket of a pattern, with its quantifier
 _ATOM = re.compile(
     r"((?:[\w:<> ,=-](?![?*+{]))+|\(\?[a-zA-Z]+\)|\((?:\?(?:<?[=!]|[a-zA-Z]*:))?|\[\^?\]?(?:\\.|[^\]\\])*\]|\\.|.)"
     r"((?:[?*+]|\{\d*,?\d*\})[?+]?)?",
     re.DOTALL,
 )
 _SPECIAL = frozenset(".^$|()[\\")
-_SHORTEST = 3  # characters of a word that is looked for; words are found by so many (see _codes)
-_MOST = 12  # clauses that are made of alternatives
+_SHORTEST = 3  # least characters of a word that is searched for, and its key's length (see _codes)
+_MOST = 12  # clauses made from alternatives, at most
 
-_Clause = frozenset[str]  # words of which a text must have one
+_Clause = frozenset[str]  # a text must contain one of these words
 
 
 class Patterns:
-    """Patterns in the syntax of `re`, without verbose ones, named groups, references and conditions."""
+    """Patterns in the syntax of `re`, without verbose mode, named groups, references and conditions."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = patterns
         self._compiled: dict[int, re.Pattern[str]] = {}
 
     def first(self, text: str) -> int | None:
-        """Return the position of the first pattern that is found in a text; None if none is."""
+        """Return the position of the first pattern that matches in a text; None if none does."""
         result = self.first_match(text)
         return result[0] if result else None
 
     def first_match(self, text: str) -> tuple[int, re.Match[str]] | None:
-        """Return the position of the first pattern that is found in a text, and where; None if none is."""
-        likely = self._likely(text) if text.isascii() else range(len(self._patterns))  # other letters have several lower cases
+        """Return the position of the first pattern that matches in a text, and the match; None if none does."""
+        likely = self._likely(text) if text.isascii() else range(len(self._patterns))  # some other letters have two lower cases
         matches = ((number, self._pattern(number).search(text)) for number in likely)
         return next(((number, match) for number, match in matches if match), None)
 
     def _likely(self, text: str) -> Iterator[int]:
-        """Yield the positions of patterns whose words are in a text of ASCII."""
+        """Yield the positions of patterns whose words are in an ASCII text."""
         words, needed = self._words
         lower = text.lower()
         codes = _codes(lower)
@@ -62,7 +62,7 @@ class Patterns:
 
     @cached_property
     def _words(self) -> tuple[dict[int, dict[str, set[_Clause]]], list[frozenset[_Clause]]]:
-        """The clauses that each word fulfils, by the code of its beginning; and the clauses of each pattern."""
+        """The clauses that each word satisfies, by the code of the word's beginning; and the clauses of each pattern."""
         needed = [frozenset(clauses(pattern)) for pattern in self._patterns]
         every = frozenset().union(*needed)
         distinct = list(frozenset().union(*every))
@@ -76,25 +76,25 @@ class Patterns:
 
     @cached_property
     def _begun(self) -> npt.NDArray[np.bool_]:
-        """Whether a word begins so, by code."""
+        """Whether a word begins with these characters, by code."""
         begun = np.zeros(1 << 7 * _SHORTEST, dtype=np.bool_)
         begun[list(self._words[0])] = True
         return begun
 
 
 def _codes(text: str) -> npt.NDArray[np.int32]:
-    """Return a number for the _SHORTEST characters, of ASCII, from each place of a text on."""
+    """Return a number for each run of _SHORTEST characters of an ASCII text."""
     letters = np.frombuffer(text.encode("ascii"), dtype=np.uint8).astype(np.int32)
     return np.asarray(letters[:-2] << 14 | letters[1:-1] << 7 | letters[2:])
 
 
 def clauses(pattern: str) -> list[_Clause]:
-    """Return sets of lower-case words; any text in which the pattern is found has, in lower case, a word of each."""
+    """Return sets of lower-case words; any text that the pattern matches contains, in lower case, a word of each set."""
     return _read(iter([*_ATOM.findall(pattern), (")", "")]))[0]
 
 
 def _read(atoms: Iterator[tuple[str, str]]) -> tuple[list[_Clause], str]:
-    """Read atoms up to the bracket that closes; return the clauses of what is inside, and how often that may occur."""
+    """Read atoms up to the closing bracket; return the clauses inside, and the bracket's quantifier."""
     alternatives: list[list[_Clause]] = [[]]
     word = ""
     for atom, times in atoms:
@@ -119,7 +119,7 @@ def _read(atoms: Iterator[tuple[str, str]]) -> tuple[list[_Clause], str]:
 
 
 def _either(alternatives: list[list[_Clause]]) -> list[_Clause]:
-    """Return the clauses of which a text fulfils all, if it does so for one of the alternatives."""
+    """Return clauses that a text satisfies if it satisfies one of the alternatives."""
     if prod(map(len, alternatives)) > _MOST:
         alternatives = [[max(one, key=lambda clause: (min(map(len, clause)), -len(clause)))] for one in alternatives]
     return [frozenset().union(*chosen) for chosen in product(*alternatives)]

@@ -1,11 +1,11 @@
-"""What a kernel's name tells: one table, read from top to bottom; the first rule whose pattern is found in the name counts.
+"""What a kernel's name says: one table, read from top to bottom; the first rule whose pattern matches in the name counts.
 
-Rules see names in one spelling (`kernel_lookup.spell`): mangled names read out, without return type, anonymous namespaces and
-the casts that nsys and nvprof write into template arguments: `void at::<unnamed>::f<(int)4>(T1)` becomes `at::f<4>(T1)`.
-An example is a name as a profiler showed it; long ones are cut, as nsys cuts them, with "…".
+Rules see normalised names (`lookup.spell`): demangled, and without return types, anonymous namespaces and the casts that nsys
+and nvprof write into template arguments: `void at::<unnamed>::f<(int)4>(T1)` becomes `at::f<4>(T1)`. An example is a name as a
+profiler showed it; long ones are cut with "…", as nsys cuts them.
 
-Kinds are those of `analysis.trace`, or None where a name tells the library only. Convolutions whose direction the name does not
-tell count as forward; the operator and the phase know better (see `kernel_names.describe`).
+Kinds are those of `analysis.trace`, or None if a name indicates only the library. Convolutions whose direction is not in the
+name count as forward; the operator and the phase know better (see `names.describe`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 
 class Rule(NamedTuple):
-    """Kernels in whose spelled name `pattern` is found come from `library`, are of `kind` and compute by `algorithm`.
+    """Kernels whose spelled name matches `pattern` come from `library`, are of `kind` and compute by `algorithm`.
 
-    library: None where the name does not tell, as with users' own kernels. kind: None where it tells the library only.
+    library: None if the name does not indicate it, as for users' own kernels. kind: None if it indicates only the library.
     """
 
     pattern: str
@@ -59,6 +59,7 @@ _COMMUNICATION = (
     Rule(r"deep_ep::",
          "deepep", "communication", "all-to-all", "void deep_ep::intranode::dispatch<8, 768, 8192>(int4*, float*, int*, …"),
     Rule(r"nvshmem\w*_(?:kernel|barrier)|nvshmemi?_", "nvshmem", "communication", None, "void nvshmemi_put_signal_kernel<…"),
+    Rule(r"\bccl_(?:comm|stream|event)\b", "oneccl", "communication", None, "invoke_barrier(std::shared_ptr<ccl_comm>, …"),
     Rule(r"(?i)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|quickreduce",
          None, "communication", None, "void tensorrt_llm::kernels::ar_fusion::allreduce_fusion_kernel_oneshot_lamport<…"),
 )  # fmt: skip
@@ -100,7 +101,7 @@ _ATTENTION = (
          "aten", "attention", "split of heads", "void at::native::transform_bias_rescale_qkv_kernel<float, float, true>(…"),
 )  # fmt: skip
 
-# Engines that run language models on quantised weights, and linear attention in Triton
+# Inference engines for language models with quantised weights, and linear attention in Triton
 _LANGUAGE = (
     Rule(r"^(?:dequantize_)?mul_mat(?:_|<|$)",
          "ggml", "gemm", None, "void mul_mat_vec_q<(ggml_type)12, 1, false, false>(void const*, void const*, int const*, …"),
@@ -130,8 +131,8 @@ _LANGUAGE = (
 )  # fmt: skip
 
 _TRITON = (
-    # torch.compile writes what it fused into the name; views cost nothing, and "addmm" or "convolution" is the product's
-    # bias or epilogue, never the product itself (that is a template, tem, or a library's)
+    # torch.compile writes what it fused into the name. Views cost nothing. "addmm" or "convolution" means the product's bias or
+    # epilogue, never the product itself, which is a template (tem) or a library's kernel
     Rule(r"^triton_tem_fused\w*conv", "triton", _FORWARD, "template", "triton_tem_fused_convolution_3"),
     Rule(r"^triton_(?:tem_fused|mm|bmm)", "triton", "gemm", "template", "triton_tem_fused_addmm_relu_0"),
     Rule(r"^triton_for_fused", "triton", "optimizer", "foreach", "triton_for_fused_2"),
@@ -161,9 +162,9 @@ _TRITON = (
 )  # fmt: skip
 
 _XLA = (
-    # TensorFlow 1 shows a cluster that XLA compiled as one launch, whatever is in it
+    # TensorFlow 1 shows a cluster that XLA compiled as one launch, whatever it contains
     Rule(r"^_?Xla(?:Local)?(?:Launch|Run)$", "xla", "fused", "cluster", "_XlaLaunch"),
-    # XLA names a kernel after its last instruction and how it was made, with a number for further ones: input_reduce_fusion_2
+    # XLA names a kernel after its last instruction and how it was made, with a number for repeated ones: input_reduce_fusion_2
     Rule(r"^(?:gemm_fusion|nested_gemm_fusion|triton_gemm|__triton_gemm|cublas_gemm|__cublas\$)",
          "xla", "gemm", "fused", "gemm_fusion_dot_general_1.kd"),
     Rule(r"^__cudnn\$convBackwardInput", "xla", _DATA, "library call", "__cudnn$convBackwardInput"),
@@ -181,7 +182,7 @@ _XLA = (
     Rule(r"^(?:wrapped_|loop_)(?:reduce|scan|sort|argmax|argmin|topk)(?:_|$)|^input_\w+_fusion|^(?:row_|column_)reduc"
          r"|^reduce_fusion",
          "xla", "reduction", "fused", "input_reduce_fusion.kd"),
-    # what is wrapped is alone; a loop that ends in a conversion computes something first, and rounds its result
+    # a wrapped instruction is alone; a loop that ends in a conversion computes something and then rounds its result
     Rule(r"^wrapped_convert(?:_|$)", "xla", "cast", "fused", "wrapped_convert.kd"),
     Rule(r"^(?:wrapped_|loop_)(?:tanh|logistic)(?:_|$)", "xla", "activation", "fused", "loop_tanh_fusion"),
     Rule(r"^(?:wrapped_|loop_)rng", "xla", "random", "fused", "loop_rng_bit_generator_fusion"),
@@ -190,7 +191,7 @@ _XLA = (
 )  # fmt: skip
 
 _CUDNN = (
-    # what surrounds a convolution: other layouts, padding, offsets of its tiles
+    # helpers of a convolution: other layouts, padding, offsets of its tiles
     Rule(r"(?i)nchwToNhwc|nhwcToNchw|(?:^|::)(?:nchw2nhwc|nhwc2nchw)|nhwcToFoldedNhwc|foldedNhwcToNhwc|tensorTransformGeneric"
          r"|cubeTranspose",
          "cudnn", "layout", "transposition of channels",
@@ -225,7 +226,7 @@ _CUDNN = (
     Rule(r"generatedNativePointwise", "tensorrt", "elementwise", "generated", "generatedNativePointwise"),
     Rule(r"copyPackedKernel|genericReformat::|cuInt8::",
          "tensorrt", "layout", None, "void genericReformat::copyPackedKernel<float, float, true, true, …"),
-    # gradients before what could be either
+    # gradients before names that fit both directions
     Rule(r"winograd\w*[Ww]grad|Wgrad\w*(?:Data|Delta|Output)\d",
          "cudnn", _WEIGHT, "winograd", "void cudnn::winograd_nonfused::winogradWgradDelta4x4<float, float>(…"),
     Rule(r"generateWinograd|cudnn::winograd|scudnn_winograd|[hs]cudnn\w*_winograd|winograd_\dx\d_kernel|cudnn\w*winograd",
@@ -250,7 +251,7 @@ _CUDNN = (
          "cudnn", _FORWARD, "implicit gemm",
          "sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16_stage4_warpsize2x2x1_g1_t"
          "ensor16x8x8_alignc4_execute_kernel_cudnn"),
-    # as observed: stridedB computes gradients, with splitK the weights', the rest is forward
+    # as observed: stridedB computes gradients, with splitK the weight gradient; the rest is forward
     Rule(r"cudnn_\w*stridedB_splitK|cudnn_\w*_splitK_stridedB",
          "cudnn", _WEIGHT, "implicit gemm", "volta_scudnn_128x64_stridedB_splitK_xregs_large_nn_v1"),
     Rule(r"cudnn_\w*stridedB", "cudnn", _DATA, "implicit gemm", "volta_scudnn_128x64_stridedB_interior_nn_v1"),
@@ -321,7 +322,7 @@ _BLAS = (
     Rule(r"cutlass::(?:\w+::)*ReduceSplitK|cutlass::reduction",
          "cutlass", "gemm", "split-k reduction",
          "void cutlass::Kernel<cutlass::reduction::kernel::ReduceSplitK<cutlass::MatrixShape<4, 128>, float, …"),
-    # CUTLASS's general entry points: nearly all of its kernels are products, and shortened names keep no more
+    # CUTLASS's generic entry points: nearly all of its kernels are products, and shortened names keep no more
     Rule(r"cutlass::(?:device_)?[Kk]ernel\d?\b|cutlass::gemm|^(?:\w+/)?Kernel2?$",
          "cutlass", "gemm", None,
          "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int, int, int>, …"),
@@ -466,7 +467,7 @@ _ROCM = (
     Rule(r"\b__amd_rocclr_", "hip", "copy", "fill", "__amd_rocclr_fillBufferAligned"),
 )  # fmt: skip
 
-# kernels of language-model servers, embedding tables and fused layers, mostly one operation each and named after it
+# kernels of language-model servers, embedding tables and fused layers; most do one operation and are named after it
 _LIBRARIES = (
     Rule(r"multi_tensor_apply_kernel<.*(?:L2Norm|MaxNorm|Norm)Functor",
          None, "reduction", "foreach",
@@ -478,7 +479,7 @@ _LIBRARIES = (
          "aten", "copy", "multi-tensor",
          "void at::native::<unnamed>::multi_tensor_apply_kernel<at::native::<unnamed>::TensorListMetadata<(int)2>, at::native:"
          ":<unnamed>::UnaryOpFunctor<long, (int)2, (int)1, (int)1>, at::native::Copy<long, long>>(T1, T2, T3...)"),
-    # lists of tensors are what optimizers update
+    # optimizers update lists of tensors
     Rule(r"multi_tensor_apply_kernel",
          "aten", "optimizer", "multi-tensor",
          "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::TensorListMetad"
@@ -604,7 +605,7 @@ _ATEN = (
          r"|bernoulli|multinomial|Multinomial|randperm|random_|uniform_and_transform|normal_and_transform)",
          "aten", "random", None,
          "void at::native::(anonymous namespace)::fused_dropout_kernel_vec<float, float, unsigned int, 1, 4, bool>(…"),
-    Rule(r"at::native::.*(?:index_\w|indexFunc|gpu_index_kernel|gather(?!TopK|Median)|scatter|embedding|Embedding|compute_grad_weight"
+    Rule(r"at::native::.*(?:index_\w|indexFunc|gpu_index_kernel|gather(?!TopK|Median)|scatter|embedding|Embedding|compute_grad_weight|_of_partial_segments"
          r"|krn_partial|indexing_backward|take_put|segment_reduce|masked_select)|index(?:Select|Func)(?:Large|Small)Index"
          r"|(?:^|/)index_elementwise_kernel|_scatter_gather_elementwise|(?:^|/)vectorized_gather_kernel|indexing_backward_kernel",
          "aten", "embedding", "indexing",
@@ -642,8 +643,10 @@ _ATEN = (
          "aten", "elementwise", "interpolation",
          "void at::native::(anonymous namespace)::upsample_nearest2d_out_frame<c10::BFloat16, &at::native::nearest_neighbor_co"
          "mpute_source_index>(…"),
+    Rule(r"(?:at::native::xpu|AtenIpexTypeXPU)::\w*NormKernelFunctor",
+         "aten", "normalisation", None, "at::native::xpu::FusedNormKernelFunctor<float, float, float>"),
     Rule(r"^(?:\w+/)*(?:vectorized_|unrolled_|index_)?elementwise_kernel|^at::native::.*(?:elementwise|Pointwise)"
-         r"|^(?:at::cuda::)?kernelPointwiseApply",
+         r"|^(?:at::cuda::)?kernelPointwiseApply|(?:at::native::xpu|AtenIpexTypeXPU)::\w*Elementwise\w*Kernel",
          "aten", "elementwise", None,
          "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char *, 3>>(int, …"),
 )  # fmt: skip
@@ -707,7 +710,7 @@ _TENSORFLOW = (
          "tensorflow", "activation", "generated", "Tanh_GPU_DT_FLOAT_DT_FLOAT_kernel"),
     Rule(r"^Cast_GPU_DT_", "tensorflow", "cast", "generated", "Cast_GPU_DT_HALF_DT_FLOAT_kernel"),
     Rule(r"^\w+_GPU_DT_", "tensorflow", "elementwise", "generated", "AddV2_GPU_DT_FLOAT_DT_FLOAT_kernel"),
-    # Eigen's expressions: what reduces or moves before what only computes
+    # Eigen's expressions: reductions and moves before plain arithmetic
     Rule(r"Eigen::.*(?:FullReduction|InnerReduction|OuterReduction|ReductionInit|ReductionCleanup|Scan)\w*Kernel",
          "eigen", "reduction", None,
          "void Eigen::internal::FullReductionKernel<256, 128, Eigen::TensorEvaluator<Eigen::TensorReductionOp<…"),
@@ -728,13 +731,13 @@ _TENSORFLOW = (
          "eigen", "reduction", None,
          "void Eigen::internal::EigenMetaKernel<Eigen::TensorEvaluator<Eigen::TensorAssignOp<Eigen::TensorMap<Eigen::Tensor<in"
          "t, 0, 1, int>, 16>, Eigen::TensorReductionOp<Eigen::internal::ProdReducer<int>, …"),
-    # a scalar learning rate, broadcast and multiplied by the gradient, is subtracted from the variable
+    # subtracts the gradient times a broadcast scalar learning rate from the variable
     Rule(r"Eigen::.*scalar_difference_op.*scalar_product_op.*TensorBroadcastingOp.*TensorReshapingOp.*TensorFixedSize",
          "eigen", "optimizer", "gradient descent",
          "_ZN5Eigen8internal15EigenMetaKernelINS_15TensorEvaluatorIKNS_19TensorCwiseBinaryOpINS0_20scalar_difference_opIfEEKNS"
          "8_INS0_17scalar_product_opIKfSD_EEKNS_20TensorBroadcastingOpIKNS_17TensorReshapingOpIKNS_5SizesIJLl1EEEEKNS4_INS_15T"
          "ensorFixedSizeIfEEEEE"),
-    # max(x, 0), and its gradient: the other one times (x > 0) as a number
+    # max(x, 0), and its gradient: the incoming gradient times (x > 0) as a number
     Rule(r"Eigen::.*scalar_max_op.*TensorCwiseNullaryOp|Eigen::.*scalar_product_op.*TensorConversionOp.*scalar_(?:cmp|boolean)",
          "eigen", "activation", "relu",
          "void Eigen::internal::EigenMetaKernel<Eigen::TensorEvaluator<…Eigen::internal::scalar_max_op<float const >, …Eigen::"
@@ -799,7 +802,7 @@ _MXNET = (
          "mxnet", "cast", None, "void mxnet::op::mxnet_op::mxnet_generic_kernel<mxnet::op::CastKernel<float>, …"),
     Rule(r"mxnet::op::.*(?:slice|concat|pad_|tile|repeat|reverse|copy|identity,|Identity|broadcast_kernel|where)",
          "mxnet", "copy", None, "void mxnet::op::mxnet_op::mxnet_generic_kernel<mxnet::op::slice_forward<2, mshadow::gpu>, …"),
-    # bytes of an image as rows of pixels become numbers between 0 and 1 as channels
+    # converts an image's bytes, in rows of pixels, to numbers between 0 and 1, by channel
     Rule(r"image_to_tensor|ToTensor", "mxnet", "layout", None, "_image_to_tensor"),
     Rule(r"image_normalize", "mxnet", "elementwise", None, "_image_normalize"),
     # University of Illinois, ECE 408: students write this convolution for MXNet. Its parameters are output, input, weights and
@@ -873,7 +876,7 @@ _CNTK = (
 )  # fmt: skip
 
 # Operators of Huawei's CANN: a type alone or with a number, or aclnn, the caller's name and the type at the end. TensorFlow has
-# some of the names too, so a library is named only where no other has the type.
+# some of the same names, so a rule names a library only if no other library has the type.
 _CANN = (
     Rule(r"(?:^|_)TransData(?:_?\d+)*$", "cann", "layout", "format", "trans_TransData_12"),
     Rule(r"(?:^|_)ConfusionTranspose\w*$", "cann", "layout", None, "ConfusionTransposeD"),
@@ -893,6 +896,7 @@ _CANN = (
     Rule(r"(?:^|_)(?:Swi|Ge)Glu(?:Grad)?(?:V\d)?(?:_?\d+)*$", None, "activation", None, "SwiGluGrad"),
     Rule(r"(?:^|_)(?:Relu|LeakyRelu|Gelu|FastGelu|Silu|Swish|Sigmoid|Tanh|Mish|Elu|HardSwish|Threshold)(?:Grad)?(?:D|V\d)?(?:_?\d+)*$",
          None, "activation", None, "aclnnThresholdBackward_ReluGrad_ReluGrad"),
+    Rule(r"^Apply(?:Adam|Momentum|Ada)\w*$", None, "optimizer", None, "ApplyAdam"),  # TensorFlow's operators, too
     Rule(r"(?:^|_)(?:Apply(?:Adam|Momentum|Fused|Rms|Ada|Lamb|Centered)\w*|Foreach(?!Norm)\w+|LambApply\w+)$",
          "cann", "optimizer", None, "aclnnForeachAddListV2_ForeachAddListV2_ForeachAddList"),
     Rule(r"(?:^|_)(?:NLLLoss(?:Grad)?|ArgM(?:ax|in)(?:WithValue)?|SquareSum|LpNorm|TopK|Cumsum|L2Loss|Sort|ForeachNorm)"
@@ -909,10 +913,10 @@ _CANN = (
          None, "elementwise", None, "aclnnMuls_MulAiCore_Mul"),
 )  # fmt: skip
 
-# Programs' own kernels, recognised by what they are called. Whole words of a name, most telling first.
+# Users' own kernels, recognised by whole words of their names, most specific first.
 _PROGRAMS = (
     Rule(r"^\[?(?:CUDA )?mem(?:cpy|set)\b|^Mem(?:cpy|set) |^MEMCPY", None, "copy", None, "Memcpy DtoD (Device -> Device)"),
-    # CloverLeaf: hydrodynamics on a grid. Reductions over it, values at its edges, and else each point from its neighbours
+    # CloverLeaf: hydrodynamics on a grid: reductions, values at its edges, and otherwise each point from its neighbours
     Rule(r"clover::par_reduce_kernel",
          None, "reduction", "grid",
          "void clover::par_reduce_kernel<field_summary(global_variables &, parallel_ &)::[lambda(int) (instance 1)]>(T1)"),
@@ -930,10 +934,10 @@ _PROGRAMS = (
     Rule(r"cuda_initialize_variables", None, "copy", "fill", "cuda_initialize_variables(int, float*)"),
     Rule(r"cuda_(?:compute_flux|time_step|compute_step_factor)",
          None, "elementwise", "stencil", "cuda_compute_flux(int, int*, float*, float*, float*)"),
-    # BabelStream: a[i] = b[i] + c * d[i] and its relatives; dot adds the products up
+    # BabelStream: a[i] = b[i] + c * d[i] and its relatives; dot sums the products
     Rule(r"^(?:\w+/)?triad_kernel|^nstream_kernel",
          None, "elementwise", "stream", "void triad_kernel<double>(double*, double const *, double const *)"),
-    # Darknet's names; the one that no word explains is its dropout
+    # Darknet's names; the one without a descriptive word is its dropout
     Rule(r"yoloswag420blazeit360noscope",
          "darknet", "random", "dropout", "yoloswag420blazeit360noscope(float*, int, float*, float, float)"),
     Rule(r"fast_(?:mean|variance)\w*_kernel|(?:mean|variance)_delta_kernel|^normalize_(?:delta_)?kernel|l2norm_kernel",
@@ -947,7 +951,7 @@ _PROGRAMS = (
     Rule(r"backward_bias|backward_scale_kernel",
          None, "reduction", "bias gradient", "backward_bias_kernel(float*, float*, int, int, int)"),
     Rule(r"^(?:reorg|flatten)_kernel", None, "layout", None, "reorg_kernel(int, float*, int, int, int, int, int, int, float*)"),
-    # from here on words that any program may use, in the name itself and not in its template arguments and parameters
+    # from here on, words that any program may use, in the name itself and not in template arguments or parameters
     Rule(r"^[^<(,]*(?i:(?:^|[^a-z])im2col|col2im|(?:^|[^a-z])transpos|permute|_nhwc_to|_nchw_to|layout_trans)",
          None, "layout", None, "transposeCoalesced(float*, float const*)"),
     Rule(r"^[^<(,]*(?i:attention|(?:^|[^a-z])attn(?:[^a-z]|$)|sdpa|fmha)",
@@ -983,7 +987,7 @@ _PROGRAMS = (
     Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:cast|convert)(?:[^a-z]|$)|(?:float|half|int8|fp?32|fp?16|bf16)_?(?:to|2)_?(?:float"
          r"|half|int8|fp?32|fp?16|bf16))",
          None, "cast", None, "cuda_f32_to_f16(float*, unsigned long, __half*)"),
-    # what initialises may compute; what copies and says that it computes is not only a copy
+    # an initialising kernel may compute; a copying kernel whose name says that it computes is not only a copy
     Rule(r"^(?![^<(,]*(?i:arith|calc|comput|math|solv|updat|simul|find|search|detect|flood))[^<(,]*(?i:(?:^|[^a-z])(?:copy|memcpy"
          r"|memset|fill|concat|split|slice|pad|set_?zero|zero)_?(?:kernel)?(?:[^a-z]|$))",
          None, "copy", None, "void copy_kernel<double>(double const *, double*)"),
@@ -993,7 +997,7 @@ _PROGRAMS = (
          None, "elementwise", None, "void add_kernel<double>(double const *, double const *, double*)"),
 )  # fmt: skip
 
-# Who owns a namespace: the library of kernels that no rule knows, or whose rule does not name one
+# Namespace -> library, for kernels without a rule, or whose rule names no library
 NAMESPACES = (
     ("cudnn", "cudnn"), ("cublas", "cublas"), ("cutlass", "cutlass"), ("cusparse", "cusparse"), ("at::", "aten"),
     ("Eigen::", "eigen"), ("tensorflow::", "tensorflow"), ("mxnet::", "mxnet"), ("mshadow::", "mshadow"), ("CNTK::", "cntk"),

@@ -1,7 +1,7 @@
-"""Short names of kernels: without return type, namespaces of implementations, template arguments and parameters.
+"""Short names of kernels: without return type, implementation namespaces, template arguments and parameters.
 
-What a general kernel computes stands in its template arguments: PyTorch's elementwise_kernel (MulFunctor), and thrust's and cub's
-kernels (`functors`).
+The template arguments of a general kernel say what it computes: PyTorch's elementwise_kernel (MulFunctor), and thrust's and
+cub's kernels (`functors`).
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ _FUNCTOR = re.compile(
 )
 _WRAPPERS = {"BinaryFunctor", "UnaryFunctor", "AUnaryFunctor", "BUnaryFunctor", "func_wrapper_t", "ReduceOp"}
 _TENSILE = re.compile(r"(?:Custom_)?Cijk_\w+?_MT\d+x\d+x\d+")
-# what cuDNN's generator makes: the direction and the instruction stand in template arguments
+# kernels of cuDNN's generator: template arguments hold the direction and the instruction
 _XMMA = re.compile(
     r"xmma_cudnn::\S*?implicit_gemm::(?P<way>(?:strided_)?[dw]?f?(?:prop|grad)\w*?)::.*?_(?P<type>\w+?)_traits", re.DOTALL
 )
 _TILE = re.compile(r"Cta_tile<[\w:]+, \(int\)(\d+), \(int\)(\d+), \(int\)(\d+)")
-# cuBLAS's and cuDNN's of the same generator: what, in which types, which stand beside the name, of which operands, in which tiles
+# cuBLAS's and cuDNN's kernels of the same generator: what, (types, skipped), which operands are transposed, tile
 _TILED = re.compile(
     r"(?P<what>sm\d+_xmma_[a-z]+(?:_[a-z]+)*)_\w*?(?:_(?P<operands>[nt]{2}_[nt]))?_tilesize(?P<tile>\d+x\d+x\d+)_\w*"
 )
-_HELD = re.compile(r"(ck_tile::kentry\w*)<[^A-Za-z]*(?:\w+::)*(\w+)")  # AMD's: what it runs is its first argument that is a type
+_HELD = re.compile(r"(ck_tile::kentry\w*)<[^A-Za-z]*(?:\w+::)*(\w+)")  # AMD's: its first type argument is what it runs
 _RETURN = re.compile(r"^(?:void|std::enable_if<.{0,300}?>::type) (?=\S)")
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[^\W_]+")
-_TYPES = {"bool", "char", "const", "double", "float", "int", "long", "short", "unsigned", "void"}  # they tell little
-_TOLD = 60  # characters of what tells kernels apart
-_WORDS = 6  # of them
+_TYPES = {"bool", "char", "const", "double", "float", "int", "long", "short", "unsigned", "void"}  # they say little
+_TOLD = 60  # characters of the words that tell kernels apart
+_WORDS = 6  # most of these words
 _TEMPLATE = re.compile(r"<[^<>]*>")
 
 
 def short(name: object) -> str:
     """Return a kernel's short name: without its return type, template arguments and parameters.
 
-    Of a general kernel, such as PyTorch's elementwise ones, with what it computes: elementwise_kernel (MulFunctor).
+    For a general kernel, such as PyTorch's elementwise ones, include what it computes: elementwise_kernel (MulFunctor).
     """
     text = functors.without_note(str(name))
     text = _unmangled(text) if mangled_names.is_mangled(text) else text
@@ -58,9 +58,9 @@ def short(name: object) -> str:
 
 
 def apart(names: Iterable[str]) -> dict[str, str]:
-    """Return of each kernel that shares its short name with others what tells it apart: words of its name that not all have.
+    """Return, for each kernel that shares its short name, the words of its full name that tell it apart from the others.
 
-    Kernels whose short name is theirs alone are not in it. Kernels whose words are alike are numbered.
+    Kernels with a short name of their own are left out. Kernels that no words tell apart are numbered.
     """
     alike: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
@@ -69,7 +69,7 @@ def apart(names: Iterable[str]) -> dict[str, str]:
     for same in alike.values():
         if len(same) > 1:
             told = _own_words(same, _WORD)
-            if max(map(len, told)) > _TOLD:  # generated names are one word each
+            if max(map(len, told)) > _TOLD:  # a generated name is a single word
                 told = _own_words(same, _PART)
             numbered = Counter(told)
             for place, (name, words) in enumerate(zip(same, told, strict=True), start=1):
@@ -78,7 +78,7 @@ def apart(names: Iterable[str]) -> dict[str, str]:
 
 
 def _unmangled(name: str) -> str:
-    """Return a mangled name as text, without the types of its parameters, which follow it behind a comma."""
+    """Return a mangled name as text, without its parameters' types, which follow after a comma."""
     text = mangled_names.readable(name)[:_READ]
     depths = accumulate((char == "<") - (char == ">") for char in text)
     end = next(
@@ -88,7 +88,7 @@ def _unmangled(name: str) -> str:
 
 
 def _own_words(names: list[str], word: re.Pattern[str]) -> list[str]:
-    """Return of each name the words that not all names have as often, as few as tell most of the names apart."""
+    """Return, for each name, the words that not all names have as often: as few as tell most of the names apart."""
     words = [word.findall(name) for name in names]
     common = Counter(words[0])
     for one in words[1:]:
@@ -104,7 +104,7 @@ def _own_words(names: list[str], word: re.Pattern[str]) -> list[str]:
         own.append(mine)
     speaking = [[text for text in one if text not in _TYPES] for one in own]
     said = [[" ".join(one[:most]) for one in kept] for kept in (speaking, own) for most in range(1, _WORDS + 1)]
-    return max(said, key=lambda texts: len(set(texts)))  # the shortest of those that tell most of them apart
+    return max(said, key=lambda texts: len(set(texts)))  # the shortest that tells most of them apart
 
 
 def _plain(name: object) -> str:
@@ -127,4 +127,4 @@ def _plain(name: object) -> str:
     text = text.split("<", 1)[0].removeprefix("at::native::").strip() or str(name)[:_LONGEST]
     if len(text) <= _LONGEST:
         return text
-    return text[:_LONGEST] + ("… split-k" if _SPLIT.search(text[_LONGEST:]) else "…")  # which others of a size are not
+    return text[:_LONGEST] + ("… split-k" if _SPLIT.search(text[_LONGEST:]) else "…")  # others of that name may not be

@@ -1,7 +1,7 @@
-"""What a kernel's name tells of its data: element type, transposed operands, tensor cores, tile. Names are spelled ones.
+"""What a kernel's name says about its data: element type, transposed operands, tensor cores, tile. It needs spelled names.
 
-Types are those of the operands: a product of bf16 matrices that sums up in f32 is "bf16", one of f32 matrices that multiplies
-in TF32 is "tf32". Tables are read from top to bottom, the first pattern that is found counts.
+Types are those of the operands: a product of bf16 matrices that accumulates in f32 is "bf16", one of f32 matrices that
+multiplies in TF32 is "tf32". Tables are read from top to bottom; the first match counts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 
 from kernelscope.analysis.kernels.pattern_words import Patterns
 
-# Codes in the names that libraries give to what they generate: pattern, type, a name that it fits
+# Codes in the names of generated kernels: pattern, type, a name that it matches
 CODES = (
     (r"(?i)e2m1|mxfp4|nvfp4", "f4e2m1", "bmm_Bfloat16_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_rM_TN_transOut_sm100f"),
     (r"(?i)e5m2", "f8e5m2", "cutlass3x_sm90_tensorop_s64x128x32gemm_e5m2_e4m3_f32_f32_f32_128x128x128"),
@@ -19,7 +19,7 @@ CODES = (
     # f32 operands on tensor cores are multiplied in TF32; other types are named
     (r"_s1688gemm_(?:\d|\.\.\.|$)|^nvjet_(?:sm\d+_)?s(?!m\d)", "tf32", "cutlass_80_tensorop_s1688gemm_256x64_16x4_tn_align1"),
     (r"(?i)bf16|bfloat16|^nvjet_(?:sm\d+_)?t", "bf16", "nvjet_tst_64x64_64x16_2x1_2cta_v_bz_bias_TNT"),
-    # Tensile: layouts of C, A and B, then types of A and B and of the sum
+    # Tensile: layouts of C, A and B, then the types of A and B and of the accumulator
     (r"^\w*Cijk_\w{4}_\w{4}_(?:F8|B8)", "f8e4m3", "Cijk_Alik_Bljk_F8BS_BH_Bias_HA_S_SAV_UserArgs_MT256x256x128"),
     (r"^\w*Cijk_\w{4}_\w{4}_B[BS]", "bf16", "Cijk_Ailk_Bljk_BBS_BH_MT64x64x64_MI16x16x16x1_SN"),
     (r"^\w*Cijk_\w{4}_\w{4}_H", "f16", "Cijk_Ailk_Bljk_HHS_BH_MT64x64x64_MI16x16x16x1_SN"),
@@ -42,7 +42,7 @@ CODES = (
     (r"DT_BOOL", "bool", "LogicalNot_GPU_DT_BOOL_DT_BOOL_kernel"),
 )  # fmt: skip
 
-# C++ types of template parameters. The first one that computes counts: integers may be sizes or indices
+# C++ types of template parameters. The first floating-point type counts: integers may be sizes or indices
 FLOATING = {
     "float": "f32", "double": "f64", "half": "f16", "__half": "f16", "__half2": "f16", "half2": "f16", "half_t": "f16",
     "Half": "f16", "_Float16": "f16", "BFloat16": "bf16", "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16",
@@ -56,7 +56,7 @@ INTEGERS = {
     "signed char": "s8", "int8_t": "s8", "char": "s8", "unsigned char": "u8", "uint8_t": "u8", "bool": "bool",
 }  # fmt: skip
 
-# pattern and flags, None where they are the pattern's group; and a name that it fits
+# pattern and flags, None if they are the pattern's group; and a name that it matches
 TRANSPOSITIONS = (
     (r"^nvjet_\w*_([NT]{2})[NT]$", None, "nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_TNN"),
     (r"Cijk_Ailk_Bljk", "NN", "Cijk_Ailk_Bljk_SB_MT64x64x8_SE_K1"),
@@ -69,7 +69,7 @@ TRANSPOSITIONS = (
     (r"_([ntc]{2})(?=_|$|[^A-Za-z0-9])", None, "ampere_sgemm_128x64_tn"),
 )  # fmt: skip
 
-# names of kernels that multiply on tensor cores (matrix cores of AMD), and of kernels that do not; and a name that it fits
+# patterns of kernels that multiply on tensor cores (matrix cores of AMD) or do not; and a name that it matches
 TENSOR_CORES = (
     (r"ffma|_simt_", False, "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x256x8_stage3_warpsize1x4x1_ffma_aligna4"),
     (r"[Ss]plit_?[Kk]_?[Rr]educe|ReduceSplitK", False, "splitKreduce_kernel<float, float, float, float, true, false, false>"),
@@ -81,7 +81,7 @@ TENSOR_CORES = (
     (r"flash_(?:fwd|bwd)_(?:kernel|splitkv_kernel|dq_dk_dv)|FlashAttn(?:Fwd|Bwd)Sm|^fmhaSm|sdpa_sm\d+_flash|^fmha_v2"
      r"|fmha_cutlass\w_b?f16\w*_sm(?:7|8|9)",
      True, "fmha_cutlassF_bf16_aligned_64x128_rf_sm80"),
-    # float32 by three products in TF32: as many instructions of tensor cores were counted (docs/gpu)
+    # float32 by three products in TF32: hardware counters show that many tensor core instructions (docs/gpu)
     (r"fmha_cutlass\w_f32\w*_sm(?:8|9)", True, "fmha_cutlassB_f32_aligned_64x64_k64_sm80"),
     (r"Cijk_.*_MI\d+x\d+", True, "Cijk_Ailk_Bljk_BBS_BH_MT64x64x64_MI16x16x16x1_SN"),
     (r"Cijk_.*_MT\d+x\d+", False, "Cijk_Ailk_Bljk_SB_MT64x64x8_SE_K1"),
@@ -90,7 +90,7 @@ TENSOR_CORES = (
     (r"igemm_\w+_gtc_|_dlops|_dl_", False, "igemm_fwd_gtc_gfx1030_nchwc_kcyxc_fp16x4_bt16x128x32"),
     (r"^bmm_\w+_(?:cga|sm1\d\d)",
      True, "bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_m128x16x32_cga1x1x1_rM_TN_sm100f"),
-    # classical names: one letter for the type and no shape of an instruction
+    # classic names: one letter for the type and no instruction shape
     (r"(?:volta|turing|ampere|maxwell|pascal|kepler)_(?:fp16_)?g?[shdcz](?:gemm|cudnn)",
      False, "volta_scudnn_128x32_relu_interior_nn_v1"),
     (r"^g?[sdhcz]gemm_(?:kernel|batched|strided)|_sm\d\d_ldg_|sgemm_largek|fermiPlus|magma_\w*gemm|gemm_kernel1x1_core|gemmSN_|gemmk1|gemv"
@@ -101,7 +101,7 @@ TENSOR_CORES = (
      False, "implicit_convolve_sgemm<float, float, 128, 5, 5, 3, 3, 3, 1, false, true, true>"),
 )  # fmt: skip
 
-# Kinds that multiply no matrices. Programs of users, whom no library names, may do so all the same; Triton's reductions, too
+# Kinds that multiply no matrices. Users' own kernels, whose library is unknown, may still do so; Triton's reductions too
 _POINTWISE = (
     "pooling",
     "activation",
@@ -116,16 +116,18 @@ _POINTWISE = (
 )
 _REDUCING = ("reduction", "softmax", "normalisation")
 
-# what a library generated and then wrapped in a template, or the name before template arguments and parameters
+# a generated name inside a template, or the name before template arguments and parameters
 _WRAPPED, _NAME = re.compile(r"\bcutlass(?:3x)?_(?!_)\w+"), re.compile(r"[^<(,]+")
 _LONGEST_FIRST = "|".join(sorted(FLOATING, key=len, reverse=True))
-# what a lambda takes is what it computes; the function around it may take other numbers
+# PyTorch's reductions may keep sums in a wider type than they read
+_REDUCED = re.compile(r"\bReduceOp<(?:\w+::)?(" + _LONGEST_FIRST + r")(?!\w)")
+# a lambda computes in the type that it takes; the function around it may take other numbers
 _LAMBDA = re.compile(r"lambda\((?:bool, )?(" + _LONGEST_FIRST + r")(?!\w)")
 _TYPE = re.compile(r"(?<!\w)(" + _LONGEST_FIRST + r")(?!\w)")
 _INTEGER = re.compile(r"(?:(?<!with_index)<|lambda\((?!int))(" + "|".join(sorted(INTEGERS, key=len, reverse=True)) + r")(?!\w)")
-# Composable Kernel holds bf16 in unsigned short
+# Composable Kernel stores bf16 as unsigned short
 _CK_TYPE = re.compile(r"(?<!\w)(" + _LONGEST_FIRST + r"|unsigned short)(?!\w)")
-# cuDNN's generator names the instruction in a template argument: what is multiplied, or for f16 what is summed up in
+# cuDNN's generator names the instruction in a template argument: the type multiplied or, for f16, the type accumulated in
 _TRAITS = re.compile(r"_(?:(?P<half>[hq]mma_fp(?:16|32))|(?P<byte>imma_\w+?)|[hq]mma_(?P<named>tf32|bf16))_traits")
 _TILE = re.compile(r"(?:_|tilesize|MT|_bt|_t)(\d{1,4}x\d{1,4}(?:x\d{1,4})?)(?=_|u|$|[^0-9A-Za-z])")
 
@@ -135,29 +137,29 @@ _CODES, _TRANSPOSITIONS, _TENSOR_CORES = (
 
 
 def dtype(spelled: str, kind: str | None = None) -> str | None:
-    """Return the operands' element type, such as f32, f16, bf16, tf32, f8e4m3 or s8; None when the name has none.
+    """Return the operands' element type, such as f32, f16, bf16, tf32, f8e4m3 or s8; None if the name has none.
 
-    kind: what the name says the kernel is. Where it moves rows by index, integers are the indices' and say nothing.
+    kind: the kernel's kind by its name. In kernels that move rows by index, integers are indices and say nothing.
     """
     if traits := _TRAITS.search(spelled):
         return traits["named"] or ("f16" if traits["half"] else "s8")
     coded = _WRAPPED.search(spelled) or _NAME.match(spelled)
     if coded and (result := _CODES.first_match(coded[0])):
         return CODES[result[0]][1]
-    if match := _LAMBDA.search(spelled) or (_CK_TYPE if "ck::" in spelled else _TYPE).search(spelled):
+    if match := _REDUCED.search(spelled) or _LAMBDA.search(spelled) or (_CK_TYPE if "ck::" in spelled else _TYPE).search(spelled):
         return FLOATING.get(match[1], "bf16")
     match = None if kind == "embedding" else _INTEGER.search(spelled)
     return INTEGERS[match[1]] if match else None
 
 
 def transpose(spelled: str) -> str | None:
-    """Return the transposition flags of a product's operands, such as NT; None when the name has none."""
+    """Return the transposition flags of a product's operands, such as NT; None if the name has none."""
     result = _TRANSPOSITIONS.first_match(spelled)
     return (TRANSPOSITIONS[result[0]][1] or result[1][1].upper()) if result else None
 
 
 def tensor_core(spelled: str, kind: str | None, library: str | None) -> bool | None:
-    """Return whether a kernel multiplies on tensor cores, as far as its name, its kind and its library tell."""
+    """Return whether a kernel multiplies on tensor cores, as far as its name, kind and library say; None if unknown."""
     if library and (kind in _POINTWISE or (kind in _REDUCING and library != "triton")):
         return False
     result = _TENSOR_CORES.first_match(spelled)

@@ -1,4 +1,4 @@
-"""Numbers published by others, and how far what is measured here agrees with them: ratios between frameworks, and their order."""
+"""Numbers published by others, and how far our measurements agree with them: ratios between frameworks, and their order."""
 
 from kernelscope.analysis.published.agreement import ConditionGroup, PublishedPair, compare
 from kernelscope.analysis.published.sources import (

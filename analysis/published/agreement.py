@@ -1,8 +1,8 @@
-"""Whether frameworks stand to each other here as they stood in what others published.
+"""Whether our measurements rank frameworks as published results do.
 
-Values of other hardware and other versions cannot be compared as they are. What can be compared is how frameworks stand to each
-other under the same conditions: their ratios to one of them, and their order. A group is what was published under one set of
-conditions beside what was measured under one set of conditions.
+Values from other hardware and other versions cannot be compared directly. What can be compared is how frameworks relate to each
+other under the same conditions: their ratios to one of them, and their order. A group pairs the results published under one set
+of conditions with those measured under one set of conditions.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from scipy import stats
 
 from kernelscope.analysis.published.sources import Value, values
 
-FEWEST = 3  # frameworks for a rank correlation: the order of two is right or wrong by chance
-_EXACT = 7  # frameworks up to which every order is tried for Spearman's p
-_REFERENCE = "pytorch"  # ratios are to this framework where it is in the group
+FEWEST = 3  # frameworks for a rank correlation: the order of two may be right by chance
+_EXACT = 7  # frameworks up to which Spearman's p is computed from every order
+_REFERENCE = "pytorch"  # ratios are to this framework if it is in the group
 _CONDITIONS = ("sweep", "hardware", "network", "mode", "batch", "threads", "device", "devices", "precision", "layout", "autotune")
 
 Row = Mapping[str, Any]
@@ -43,7 +43,7 @@ class ConditionGroup:
 
     dataset, network, hardware, metric, unit: as published. here: conditions of the measurement (see recordings.sweeps).
     same_kind: whether both ran on the same kind and number of devices. spearman, kendall: rank correlations with their
-    two-sided p, null with fewer than FEWEST frameworks or where all are equal.
+    two-sided p, None with fewer than FEWEST frameworks, or if all are equal.
     """
 
     source: str
@@ -63,7 +63,7 @@ class ConditionGroup:
 
     @property
     def n(self) -> int:
-        """How many frameworks are in both."""
+        """The number of frameworks in both."""
         return len(self.pairs)
 
     def as_dict(self) -> dict[str, Any]:
@@ -72,10 +72,10 @@ class ConditionGroup:
 
 
 def compare(cells: Iterable[Row], published: Iterable[Value] | None = None) -> list[ConditionGroup]:
-    """Return every group of at least two frameworks, published conditions first, those on the same kind of device before others.
+    """Return every group of at least two frameworks, in order of published conditions, groups on the same kind of device first.
 
-    cells: rows of results.parquet (see recordings.sweeps), with None for null, of which those that are done count; `sweep` may
-    name where each comes from. published: what they are compared with, all by default.
+    cells: rows of results.parquet (see recordings.sweeps), with None for null; only those that are done count. `sweep` may name
+    where each comes from. published: the values to compare with, all by default.
     """
     here: dict[tuple[Any, ...], list[Row]] = {}
     for row in cells:
@@ -96,10 +96,10 @@ def compare(cells: Iterable[Row], published: Iterable[Value] | None = None) -> l
 
 
 def _group(stated: Sequence[Value], rows: Sequence[Row], here: dict[str, Any]) -> ConditionGroup | None:
-    """Return the group of these values and cells; None when they have fewer than two frameworks with numbers in common."""
+    """Return the group of these values and cells; None if fewer than two frameworks have numbers in both."""
     first = stated[0]
     measure = _MEASURED[first.metric]
-    measured = {row["framework"]: measure(row) for row in reversed(rows)}  # of two of a kind the first counts
+    measured = {row["framework"]: measure(row) for row in reversed(rows)}  # the first row of a framework counts
     both = [value for value in stated if (measured.get(str(value.our_framework)) or 0) > 0 and (value.value or 0) > 0]
     if len(both) < 2:
         return None
@@ -127,7 +127,7 @@ def _of_gpu(column: str) -> Callable[[Row], float | None]:
     return lambda row: row[column] if row["device"] == "cuda" else None
 
 
-# metric as published -> what stands for it here. Times are of a sample: the same work takes proportional times.
+# metric as published -> our counterpart. Times are per sample: times for the same work are proportional to it.
 _MEASURED: dict[str, Callable[[Row], float | None]] = {
     "throughput": lambda row: row["samples_per_second"],
     "gpu_memory": _of_gpu("gpu_memory_mib"),
@@ -144,7 +144,7 @@ def _rankable(one: Float, other: Float) -> bool:
 
 
 def _spearman(one: Float, other: Float) -> tuple[float | None, float | None]:
-    """Return Spearman's coefficient and its p: of all orders where they are few, else of Student's t, as scipy has it."""
+    """Return Spearman's coefficient and its p: from all orders if they are few, else from Student's t, as in scipy."""
     if not _rankable(one, other):
         return None, None
     result = stats.spearmanr(one, other)
@@ -159,7 +159,7 @@ def _spearman(one: Float, other: Float) -> tuple[float | None, float | None]:
 
 
 def _kendall(one: Float, other: Float) -> tuple[float | None, float | None]:
-    """Return Kendall's tau-b and its p: exact without ties, else the normal approximation, as scipy has it."""
+    """Return Kendall's tau-b and its p: exact without ties, else by the normal approximation, as in scipy."""
     if not _rankable(one, other):
         return None, None
     result = stats.kendalltau(one, other)

@@ -1,4 +1,4 @@
-"""At which level of abstraction a framework is programmed: calls of a library, a framework, or an interface on top of one."""
+"""The level of abstraction at which a framework is programmed: library calls, a framework, or an interface on top of one."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ _ON_TOP = ("keras", "lasagne")
 
 
 def level(framework: str) -> str:
-    """Return the level, one of LEVELS, of a framework as `run -f` takes it; what is unknown is taken for a framework."""
+    """Return the level, one of LEVELS, of a framework named as in `run -f`; unknown ones count as frameworks."""
     name = framework.partition("-")[0]
     return "library" if name in _LIBRARIES else "interface" if name in _ON_TOP else "framework"

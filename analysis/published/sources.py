@@ -1,6 +1,6 @@
-"""Numbers that others published, as typed values: the tables in `data`, read once. Its README names the sources.
+"""Numbers published by others, as typed values: the tables in `data`, read once. Its README names the sources.
 
-Hardware and versions are theirs. Nothing here is ever mixed with measured values; `agreement` sets ratios side by side.
+Hardware and versions are theirs. These values are never mixed with measured ones; `agreement` sets ratios side by side.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DATA = Path(__file__).parent / "data"
 
 @dataclass(frozen=True)
 class Publication:
-    """Where values come from. key: what `Value.source` holds. experiment: the sweep that repeats it. conditions: on what."""
+    """The source of values. key: the content of `Value.source`. experiment: the sweep that repeats it. conditions: its setup."""
 
     key: str
     title: str
@@ -45,7 +45,7 @@ SOURCES = {
     )
 }  # fmt: skip
 
-# What the sources call frameworks -> what they are called here. Caffe, Gluon beside MXNet's symbols, and Knet are nothing here.
+# The sources' names of frameworks -> ours. Caffe, Gluon (listed beside MXNet's symbols) and Knet have no counterpart.
 FRAMEWORKS = {
     "Caffe2": "caffe2",
     "Chainer": "chainer",
@@ -69,13 +69,13 @@ _CIFAR10 = {
 }
 _IMAGENET = {"AlexNet": "alexnet", "ResNet50": "resnet50", "GoogLeNet": "googlenet", "VGG16": "vgg16"}
 _NETWORKS = {"MNIST": {"LeNet": "lenet"}, "CIFAR10": _CIFAR10, "ImageNet": _IMAGENET}
-# workload of eleven_frameworks.csv -> dataset, network as called there, metric, network and mode here
+# workload of eleven_frameworks.csv -> dataset, network in the source's words, metric, our network and mode
 _WORKLOADS = {
     "cnn_cifar10_train": ("CIFAR10", "CNN", "training_time", "cifarcnn", "train"),
     "resnet50_features_1000_images": ("ImageNet", "ResNet50 features", "inference_time", "resnet50", "infer"),
     "gru_imdb_train": ("IMDB", "GRU", "training_time", "gru", "train"),
 }
-# table of keras_lines.csv -> framework and hardware as called there
+# table of keras_lines.csv -> framework and hardware in the source's words
 _TABLES = {
     "keras_tensorflow_cpu": ("Keras(TF)", "cpu"),
     "keras_mxnet_mkl_cpu": ("Keras(MXNet)", "cpu"),
@@ -87,10 +87,10 @@ _FIT = "model.fit("
 
 @dataclass(frozen=True)
 class Value:
-    """One published number with the source's own names. value: null where there is none, `note` says why, or what is implausible.
+    """One published number with the source's own names. value: None if missing; `note` says why, or what is implausible.
 
-    comparable: whether it may be set beside anything. our_framework, our_network, our_mode: the counterparts here, null for none.
-    device, devices: what kind of hardware it is: "cpu" or "cuda", and how many.
+    comparable: whether it may be compared with anything. our_framework, our_network, our_mode: our counterparts, None if there is
+    none. device, devices: the kind of hardware, "cpu" or "cuda", and how many.
     """
 
     source: str
@@ -112,7 +112,7 @@ class Value:
 
 @dataclass(frozen=True)
 class LineRow:
-    """One line of a published line_profiler table; times in µs, null where the table has none: the line did not run."""
+    """One line of a published line_profiler table; times in µs, None if the table has none: the line did not run."""
 
     run: str
     line: int
@@ -125,7 +125,7 @@ class LineRow:
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement of a published line_profiler table, its lines joined. time_us: null where unknown or it did not run."""
+    """One statement of a published line_profiler table, its lines joined. time_us: None if unknown or if it did not run."""
 
     run: str
     line: int
@@ -136,7 +136,7 @@ class Statement:
 
 @cache
 def values() -> tuple[Value, ...]:
-    """Return every published value, source by source, in the order of the files."""
+    """Return every published value, by source, in the order of the files."""
     return (*_thesis(), *_eleven(), *_keras())
 
 
@@ -155,13 +155,13 @@ def _thesis() -> Iterator[Value]:
 
 
 def _doubt(row: dict[str, str], value: float | None, rates: dict[tuple[str, ...], float | None]) -> str:
-    """Return why a value of the thesis is implausible, "" for nothing."""
+    """Return why a value of the thesis is implausible; empty if it is not."""
     if value is None:
         return ""
     if row["hardware"] == "cpu" and row["metric"] == "gpu_memory":
         return "0 by definition: no GPU was used"
     if row["hardware"] == "cpu" and row["metric"] == "gpu_power":
-        return "the power of the GPU that idled meanwhile"
+        return "the power of the GPU, which was idle"
     if row["metric"] == "throughput" and row["hardware"].startswith("2x"):
         alone = rates.get(_identity({**row, "hardware": "1x" + row["hardware"][2:]}))
         return "slower than one GPU of the same kind, in the source" if alone is not None and value < alone else ""
@@ -198,7 +198,7 @@ def _keras() -> Iterator[Value]:
 
 @cache
 def line_rows() -> tuple[LineRow, ...]:
-    """Return the lines of the published line_profiler tables, table by table."""
+    """Return the lines of the published line_profiler tables, by table."""
     return tuple(
         LineRow(
             run=row["run"],
@@ -219,9 +219,9 @@ def line_runs() -> tuple[str, ...]:
 
 
 def statements(run: str) -> list[Statement]:
-    """Return a table's statements: lines are joined as long as a bracket is open, and their times added.
+    """Return a table's statements: lines are joined while a bracket is open, and their times summed.
 
-    That time stands on the last line of a call that spans lines, so that a statement whose last line has none is unknown.
+    A call that spans lines has its time on its last line, so the time of a statement whose last line has none is unknown.
     """
     result: list[Statement] = []
     lines: list[LineRow] = []
@@ -246,12 +246,12 @@ def _statement(lines: list[LineRow]) -> Statement:
 
 
 def _hardware(name: str) -> tuple[str, int]:
-    """Return the kind of device and how many of it a name of hardware stands for: cpu, 2xP100."""
+    """Return the kind and number of devices for a hardware name such as cpu or 2xP100."""
     return ("cpu", 1) if name == "cpu" else ("cuda", int(name.partition("x")[0]))
 
 
 def _rows(name: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the rows of a shipped table, each with its place for messages."""
+    """Yield the rows of a shipped table, each with its place, for messages."""
     file = DATA / name
     try:
         with file.open(encoding="utf8", newline="") as lines:
@@ -262,11 +262,11 @@ def _rows(name: str) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _number(text: str, place: str) -> float | None:
-    """Return a number, None for nothing; raise EvidenceError for anything else."""
+    """Return a number, None for an empty text; raise EvidenceError for any other text."""
     if not text:
         return None
     parse: Callable[[Any], float] = float
     try:
         return parse(text)
     except ValueError:
-        raise EvidenceError(f"{place}: {text!r} is no number; install kernelscope again") from None
+        raise EvidenceError(f"{place}: {text!r} is not a number; install kernelscope again") from None

@@ -1,7 +1,7 @@
-"""A job of several ranks: one recording each, their clocks corrected, the time of a step in parts, and who made others wait.
+"""A job of several ranks: it reads one recording of each, corrects their clocks, splits a step and finds who made others wait.
 
-`recording` makes a summary of one rank, `summaries` keeps it in files, and `engines` have captures read on one machine or many.
-`matching` says which collectives of the ranks are one, `clocks` corrects their times, `waiting` splits them into waiting and
-transfer, and charges waiting to the rank that came last. `messages` tells their sizes, `replay` what the job would gain. `job`
-puts them together. `hang` says who is waited for in a job that hangs, by what `flight_recorder` reads.
+`recording` summarises one rank, `summaries` keeps summaries in files, and `engines` read captures on one machine or many.
+`matching` finds the same collective on all ranks, `clocks` corrects times, and `waiting` splits collectives into waiting and
+transfer and charges waiting to the rank that came last. `messages` finds sizes, `replay` predicts what the job would gain, and
+`job` puts it all together. `hang` finds who is waited for in a job that hangs, from the dumps that `flight_recorder` reads.
 """

@@ -1,4 +1,4 @@
-"""The captures of a job: summed up, a process each, and put in the order of their ranks."""
+"""The captures of a job: summarised in parallel, and put in the order of their ranks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _DIGITS = re.compile(r"(\d+)")
 def recordings(
     paths: Sequence[Path], folder: Path, workers: int | None = None, scheduler: str | None = None
 ) -> tuple[list[RankRecording], list[str]]:
-    """Return the ranks that captures hold, by their numbers and each once, and what is to be known of what was left out.
+    """Return the ranks in captures, each once and in order of their numbers, and notes on what was left out.
 
-    folder: which is there, for their summaries; those of a run before are used again. workers, scheduler: see engines. Raises
+    folder: an existing folder for summaries; those of an earlier run are used again. workers, scheduler: see engines. Raises
     EvidenceError for fewer than two ranks.
     """
     ordered = sorted(paths, key=_natural)
@@ -55,12 +55,12 @@ def _ordered(files: Sequence[Mapping[str, Any]]) -> tuple[list[RankRecording], l
     if len(found) < 2:
         more = f" (and {len(notes) - 1} more)" if len(notes) > 1 else ""
         why = f"; {notes[0]}{more}" if notes else "; name more"
-        raise EvidenceError(f"a job takes the captures of two ranks at least, and {len(found)} can be compared{why}")
+        raise EvidenceError(f"a job needs the captures of at least two ranks, and {len(found)} can be compared{why}")
     return found, [*notes, *one_job.check(found), *_warnings(found)]
 
 
 def _warnings(ranks: Sequence[RankRecording]) -> list[str]:
-    """Return what is to be known of captures, each sentence once: of which one it is, and of how many others."""
+    """Return the captures' warnings, each once, with the name of one capture and the number of others."""
     told: dict[str, dict[str, None]] = {}
     for one in ranks:
         for warning in one.warnings:

@@ -1,10 +1,10 @@
-"""Corrects the clocks of ranks by the ends of collectives, which all ranks leave together.
+"""Correct the clocks of ranks by the ends of collectives, which all ranks leave together.
 
-The offset of a rank is the median, over collectives, of its end minus the mean end of all (as nsys-jax does). Where everybody
-depends on everybody no rank ends before all have begun: clocks that say so beyond their uncertainty are wrong, or matching is.
+The offset of a rank is the median, over collectives, of its end minus the mean end of all (as nsys-jax does). If each rank
+depends on all others, none ends before all have begun: clocks that say so beyond their uncertainty are wrong, or the matching is.
 
-Ranks that no collective brings together send each other messages. A message arrives after it was sent, so the quickest one of
-each way bounds the offset from one side, and the offset is the middle, as in NTP (Mills, RFC 5905, section 8).
+Ranks without a common collective may send each other messages. A message arrives after it was sent, so the quickest message in
+each direction bounds the offset from one side, and the offset is the middle, as in NTP (Mills, RFC 5905, section 8).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ DEPENDENT = ("all-reduce", "all-gather", "all-to-all")
 
 @dataclass(frozen=True)
 class Clocks:
-    """offsets_ns: of each rank, local minus corrected time. uncertainty_ns: half of the median spread of corrected ends.
+    """offsets_ns: each rank's local minus corrected time. uncertainty_ns: half of the median spread of corrected ends.
 
-    apart_ns: median spread of the ends before correction. impossible: collectives of DEPENDENT that a rank ends before another
-    begins, by more than the uncertainty.
+    apart_ns: median spread of the ends before correction. impossible: number of DEPENDENT collectives that a rank ends before
+    another begins, by more than the uncertainty.
     """
 
     offsets_ns: Int
@@ -39,14 +39,14 @@ class Clocks:
 def clocks(start_ns: Any, end_ns: Any, dependent: npt.NDArray[np.bool_]) -> Clocks:
     """Return the clocks of ranks. start_ns, end_ns: [collectives, ranks], local, masked where a rank is not in a collective.
 
-    dependent: which collectives are of DEPENDENT. Groups of ranks are brought together by the ranks that they share.
+    dependent: which collectives are in DEPENDENT. Groups of ranks are related by the ranks that they share.
     """
     base = int(end_ns.min())  # times since an epoch are too large for exact means
     ends = np.ma.masked_array(end_ns - base, dtype=float)
     offsets = _by_shared_ranks(ends) if np.ma.is_masked(ends) else np.zeros(ends.shape[1])
     corrected = ends - offsets
     apart = np.ma.masked_array(corrected - corrected.mean(axis=1, keepdims=True))
-    offsets = offsets + np.ma.filled(_median(apart, axis=0), 0.0)  # a rank that is in none keeps its clock
+    offsets = offsets + np.ma.filled(_median(apart, axis=0), 0.0)  # a rank without collectives keeps its clock
     whole = np.rint(offsets).astype(np.int64)
     local = np.ma.masked_array(end_ns - base)
     corrected = local - whole
@@ -57,10 +57,10 @@ def clocks(start_ns: Any, end_ns: Any, dependent: npt.NDArray[np.bool_]) -> Cloc
 
 
 def by_messages(found: Clocks, alone: Int, sender: Int, receiver: Int, sent_ns: Int, received_ns: Int) -> Clocks:
-    """Return the clocks with those of ranks that only messages bring together.
+    """Return the clocks, corrected by messages between ranks without a common collective.
 
-    alone: for each rank the number of those whose clocks are corrected with its own. sender, receiver: of each message, as places
-    of ranks. sent_ns, received_ns: when each begins to send and has received, local.
+    alone: for each rank the number of the group whose clocks were corrected together. sender, receiver: each message's, as places
+    of ranks. sent_ns, received_ns: when the send begins and when the message is received, local.
     """
     table = pd.DataFrame({"a": sender, "b": receiver, "ns": received_ns - sent_ns})
     quickest = table[alone[sender] != alone[receiver]].groupby(["a", "b"])["ns"].min()
@@ -85,9 +85,9 @@ def by_messages(found: Clocks, alone: Int, sender: Int, receiver: Int, sent_ns: 
 
 
 def _by_shared_ranks(ends: Any) -> npt.NDArray[np.float64]:
-    """Return the offsets with which the ends of every collective lie closest together, by least squares.
+    """Return the offsets that bring the ends of every collective closest together, by least squares.
 
-    The mean end of a collective is taken out of the equations, which leaves one for each rank. Groups that share no rank have no
+    The mean end of each collective is eliminated, which leaves an equation for each rank. Groups that share no rank have no
     common clock: the offsets of each have the mean 0.
     """
     taking = (~np.ma.getmaskarray(ends)).astype(float)
@@ -98,5 +98,5 @@ def _by_shared_ranks(ends: Any) -> npt.NDArray[np.float64]:
 
 
 def _spread(times: Any) -> Int:
-    """Return how far apart the times of each collective lie; every one has ranks."""
+    """Return the distance between the first and the last time of each collective; every one has ranks."""
     return np.asarray((times.max(axis=1) - times.min(axis=1)).filled(0))

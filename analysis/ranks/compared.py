@@ -1,4 +1,4 @@
-"""Two jobs set against each other: what a step of the mean rank takes more, part by part, and for whom ranks wait in each."""
+"""Compare two jobs: the mean rank's step part by part, and for whom ranks wait in each."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def compared(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
     """Return how job B (the result of ranks.job) differs from job A, as plain data.
 
     Keys: schema; a, b (ranks, step_ns of the mean rank, slowest_ns of the slowest one, partial); delta_ns, of the mean rank's
-    step; parts: part, a_ns, b_ns and delta_ns of the mean rank, which add up to these steps and their difference, the largest
-    first; blame: what ranks waited for (see ranks.job) with a_ns, b_ns and delta_ns added up over ranks, the largest difference
-    first; notes.
+    step; parts: part, a_ns, b_ns and delta_ns of the mean rank, which add up to these steps and their difference, largest
+    difference first; blame: what ranks waited for (see ranks.job) with a_ns, b_ns and delta_ns summed over ranks, largest
+    difference first; notes.
     """
     means = [_mean(one) for one in (a, b)]
     rows = [
         {"part": part, "a_ns": means[0][part], "b_ns": means[1][part], "delta_ns": means[1][part] - means[0][part]}
         for part in JOB_PARTS
     ]
-    told = {
+    sides = {
         side: {"ranks": len(one["ranks"]), "step_ns": sum(mean.values()), "slowest_ns": one["step_ns"], "partial": one["partial"]}
         for side, one, mean in zip(SIDES, (a, b), means, strict=True)
     }
@@ -39,7 +39,7 @@ def compared(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
         for key in dict.fromkeys([*waited[0], *waited[1]])
     ]  # fmt: skip
     return {
-        "schema": SCHEMA, **told, "delta_ns": told["b"]["step_ns"] - told["a"]["step_ns"],
+        "schema": SCHEMA, **sides, "delta_ns": sides["b"]["step_ns"] - sides["a"]["step_ns"],
         "parts": sorted(rows, key=lambda row: -abs(row["delta_ns"])),
         "blame": sorted(blame, key=lambda row: -abs(row["delta_ns"])),
         "notes": [f"{side.upper()}: {note}" for side, one in zip(SIDES, (a, b), strict=True) for note in one["notes"]],
@@ -47,7 +47,7 @@ def compared(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mean(job: Mapping[str, Any]) -> dict[str, int]:
-    """Return the parts of the mean rank's step, which add up to it."""
+    """Return the parts of the mean rank's step; they add up to it."""
     count = len(job["ranks"])
     whole = round(sum(row["step_ns"] for row in job["ranks"]) / count)
     parts = intervals.apportion(np.array([job["parts"][part] for part in JOB_PARTS], dtype=float) / count, whole)

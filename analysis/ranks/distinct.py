@@ -1,4 +1,4 @@
-"""Each file and each rank of a job once: what is there twice is left out and named."""
+"""Take each file and each rank of a job once: duplicates are left out and named."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Generic, Protocol, TypeVar
 class _OfFile(Protocol):
     @property
     def path(self) -> str:
-        """The file that it was read from."""
+        """The file from which it was read."""
 
 
 One = TypeVar("One", bound=_OfFile)
 
 
 class Distinct(Generic[One]):
-    """What was recorded of each rank. notes: what was left out, and why."""
+    """One recording of each rank. notes: what was left out, and why."""
 
     def __init__(self) -> None:
         self.of_rank: dict[int, One] = {}
         self.notes: list[str] = []
-        self._names: dict[str, str] = {}  # of files by their digests
-        self._work: dict[str, tuple[int, str, bool]] = {}  # rank, file and whether it tells its rank, by what it holds
+        self._names: dict[str, str] = {}  # file names by digest
+        self._work: dict[str, tuple[int, str, bool]] = {}  # rank, file and whether it states its rank, by work
 
     def is_new(self, name: str, digest: str) -> bool:
-        """Return whether no file of this content was there before. name: of the file."""
+        """Return whether no earlier file has this content. name: the file's."""
         if digest in self._names:
             self.notes.append(f"{name} is left out: the same file as {self._names[digest]}")
             return False
@@ -33,10 +33,10 @@ class Distinct(Generic[One]):
         return True
 
     def add(self, rank: int, one: One, work: str = "", told: bool = False) -> None:
-        """Take what was recorded of a rank, unless it or its work is there already.
+        """Take a rank's recording unless its rank or its work is there already.
 
-        work: tells whether two hold the same, "" unknown. told: whether the file says which rank it is: two that say otherwise
-        hold two ranks, however alike, as do two devices of one file.
+        work: equal for two recordings of the same work, "" if unknown. told: whether the file states its rank: two that state
+        different ranks are different, however alike; so are two devices of one file.
         """
         name = Path(one.path).name
         other, file, both = self._work.setdefault(work, (rank, one.path, told)) if work else (rank, one.path, told)

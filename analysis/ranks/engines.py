@@ -1,7 +1,7 @@
-"""Where captures are read: here, in processes of this machine, or on the workers of a Dask cluster.
+"""Where captures are read: in this process, in processes of this machine, or on the workers of a Dask cluster.
 
-Each engine calls one function for each capture and yields what it returns, in any order; only paths and names travel. A worker
-that dies takes no other's work along: what it had is tried again, and after some tries it is left out with the reason.
+Each engine calls one function for each capture and yields the results in any order; only paths and names are sent. If a worker
+dies, the work of others is kept: its capture is tried again, and after some tries it is left out, with the reason.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 Function = Callable[[str, str], dict[str, Any]]
 TRIES = 3  # of a capture whose worker dies
 ADDRESS = "DASK_SCHEDULER_ADDRESS"  # the variable that Dask's own tools read
-_DIED = "the process that read it died, %d times; it may need more memory than there is"
+_DIED = "the process that read it died %d times; it may need more memory than is available"
 _WITHOUT = "Dask is not installed; install it with: pip install 'kernelscope[ranks]'"
 
 
@@ -31,8 +31,8 @@ def each(
 ) -> Iterator[dict[str, Any]]:
     """Yield function(path, folder) for each path.
 
-    workers: processes (default: as many as processors; 1 is this process). scheduler: the address of a Dask scheduler, or the
-    path of its file, in place of processes; default: what the environment names. Raises EvidenceError where none answers.
+    workers: processes (default: one per processor; 1 is this process). scheduler: the address of a Dask scheduler or the path of
+    its file, used in place of processes; default: that of the environment. Raises EvidenceError if it does not answer.
     """
     scheduler = scheduler or os.environ.get(ADDRESS)
     count = min(workers or os.cpu_count() or 1, len(paths))
@@ -45,7 +45,7 @@ def each(
 
 
 def _have_locks() -> bool:
-    """Return whether processes can have locks in common: where nothing can be written into /dev/shm, they cannot."""
+    """Return whether processes can share locks: they cannot if /dev/shm is not writable."""
     try:
         multiprocessing.Lock()
     except OSError:
@@ -54,11 +54,11 @@ def _have_locks() -> bool:
 
 
 def _in_processes(function: Function, paths: Sequence[str], folder: str, count: int) -> Iterator[dict[str, Any]]:
-    """Yield from a pool of processes; where it breaks, what is left is tried in another, one by one from the last try on."""
+    """Yield from a pool of processes. If it breaks, the rest is tried in another, one by one on the last try."""
     tries = dict.fromkeys(paths, 0)
     left = list(paths)
     while left:
-        alone = max(tries[path] for path in left) == TRIES - 1  # now it shows which one it is
+        alone = max(tries[path] for path in left) == TRIES - 1  # alone, a capture shows whether it breaks the pool
         some = left[:1] if alone else left
         with ProcessPoolExecutor(min(count, len(some)), initializer=_end_with, initargs=(os.getpid(),)) as pool:
             futures: dict[Future[dict[str, Any]], str] = {pool.submit(function, path, folder): path for path in some}
@@ -76,7 +76,7 @@ def _in_processes(function: Function, paths: Sequence[str], folder: str, count: 
 
 
 def _end_with(parent: int) -> None:
-    """Have the system end this process when the one that started it ends, however it does: it would wait for work for ever."""
+    """Let the system end this process when its parent ends for any reason: otherwise it would wait for work for ever."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -84,7 +84,7 @@ def _end_with(parent: int) -> None:
 
 
 def _on_dask(function: Function, paths: Sequence[str], folder: str, scheduler: str) -> Iterator[dict[str, Any]]:
-    """Yield from the workers of a cluster, which see the same files."""
+    """Yield from the workers of a cluster; they must see the same files."""
     try:
         import distributed
     except ImportError as error:

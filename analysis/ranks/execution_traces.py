@@ -1,9 +1,9 @@
-"""PyTorch's execution traces, of which Chakra is made. They have no times, and tell what older captures do not: sizes.
+"""PyTorch's execution traces, from which Chakra traces are made. They have no times, but the sizes that older captures lack.
 
 The nodes record_param_comms hold a collective's tensors and its name among their inputs; a tensor is [id, storage, offset,
-elements, bytes of one, device] (torch/csrc/profiler/standalone/execution_trace_observer.cpp). Their order is that in which a rank
-issues its collectives. One trace holds an iteration, and may begin elsewhere in it than a capture does: they are turned against
-each other until operations, and sizes that both know, agree.
+elements, bytes of one, device] (torch/csrc/profiler/standalone/execution_trace_observer.cpp). Nodes are in the order in which a
+rank issues its collectives. A trace holds one iteration, and may begin elsewhere in it than a capture: it is rotated until
+operations, and sizes that both know, agree.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 
 import pandas as pd
 
+from kernelscope.analysis.attribution.messages import OPERATOR
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import json_text, packed
 from kernelscope.analysis.files.head import read_head
-from kernelscope.analysis.ranks.messages import OPERATOR
 from kernelscope.analysis.ranks.recording import RankRecording, rank_in
 
 Collective = tuple[str, int | None]  # operation and bytes
 SIGN = re.compile(rb'"schema":\s*"1\.')
 _MOST = 1 << 31  # bytes of a trace, unpacked
 _TENSOR = 6  # parts of a tensor
-_ELEMENTS, _SIZE = 3, 4  # which of them
+_ELEMENTS, _SIZE = 3, 4  # their places
 _OPERATIONS = {
     "allreduce": "all-reduce", "all_reduce": "all-reduce", "allreduce_coalesced": "all-reduce",
     "allgather": "all-gather", "all_gather": "all-gather", "_allgather_base": "all-gather", "_all_gather_base": "all-gather",
@@ -37,7 +37,7 @@ _OPERATIONS = {
 
 
 def is_trace(path: Path) -> bool:
-    """Return whether a file is an execution trace, by its beginning; what cannot be read is none."""
+    """Return whether a file is an execution trace, by its beginning; False if it cannot be read."""
     try:
         content = read_head(path).content if path.is_file() else b""
     except EvidenceError:
@@ -46,9 +46,9 @@ def is_trace(path: Path) -> bool:
 
 
 def with_sizes(ranks: Sequence[RankRecording], paths: Sequence[Path]) -> tuple[list[RankRecording], list[str]]:
-    """Return ranks with the sizes that execution traces tell of collectives whose size is not known, and notes about that.
+    """Return ranks with collectives' unknown sizes filled in from execution traces, and notes about that.
 
-    paths: traces, each of the rank that its name tells.
+    paths: traces, each with its rank in its name.
     """
     notes: list[str] = []
     by_rank = {}
@@ -64,34 +64,34 @@ def with_sizes(ranks: Sequence[RankRecording], paths: Sequence[Path]) -> tuple[l
         result.append(one if sizes is None or not unknown else _with(one, sizes))
         told += unknown if sizes is not None else 0
     notes.append(
-        f"execution traces tell the sizes of {told} collectives" if told else "execution traces tell no size that is not known"
+        f"execution traces give the sizes of {told} collectives" if told else "execution traces give no size that was unknown"
     )
     return result, notes
 
 
 def collectives(path: Path) -> list[Collective]:
-    """Return the collectives of an execution trace in the order of their issue. Raises EvidenceError where it is none."""
+    """Return the collectives of an execution trace in the order of issue. Raises EvidenceError if it is no such trace."""
     with packed.opened(path, _MOST) as file:
-        told = json_text.parsed(file.read())
-    nodes = told.get("nodes") if isinstance(told, dict) else None
+        content = json_text.parsed(file.read())
+    nodes = content.get("nodes") if isinstance(content, dict) else None
     if not isinstance(nodes, list):
-        raise EvidenceError(f"{path}: no execution trace of PyTorch: it has no nodes")
+        raise EvidenceError(f"{path}: not an execution trace of PyTorch: it has no nodes")
     communicating = [node for node in nodes if isinstance(node, dict) and node.get("name") == OPERATOR]
     return [found for found in map(_collective, communicating) if found is not None]
 
 
 def _collective(node: Mapping[str, Any]) -> Collective | None:
-    """Return what a node tells; None of those that only wait for one."""
+    """Return a node's operation and size; None for nodes that only wait for a collective."""
     given = _values(node.get("inputs"))
     operation = next((_OPERATIONS[one] for one in given if isinstance(one, str) and one in _OPERATIONS), None)
     if operation is None:
         return None
-    # what all ranks together have after an all-gather
+    # an all-gather's size is that of all ranks together afterwards
     return operation, _bytes(_values(node.get("outputs")) if operation == "all-gather" else given) or None
 
 
 def _values(part: Any) -> list[Any]:
-    """Return inputs or outputs of a node: a list, since schema 1.0.2 within an object."""
+    """Return inputs or outputs of a node: a list, since schema 1.0.2 inside an object."""
     values = part.get("values") if isinstance(part, dict) else part
     return values if isinstance(values, list) else []
 
@@ -106,7 +106,7 @@ def _bytes(values: Any) -> int:
 
 
 def _aligned(table: pd.DataFrame, told: Sequence[Collective]) -> list[int | None] | None:
-    """Return the size of each of a rank's collectives by its execution trace; None where not just one turn of it agrees."""
+    """Return the size of each of a rank's collectives from its execution trace; None unless just one result agrees."""
     if not told or table.empty:
         return None
     known = list(zip(table["operation"], table["bytes"].astype(object).where(table["bytes"].notna(), None), strict=True))
@@ -123,7 +123,7 @@ def _agree(own: Collective, told: Collective) -> bool:
 
 
 def _with(one: RankRecording, sizes: Sequence[int | None]) -> RankRecording:
-    """Return a rank with these sizes of collectives where its own are not known."""
+    """Return a rank with these sizes for collectives whose own are unknown."""
     own = one.collectives
     more = pd.Series(pd.array(list(sizes), dtype="Int64"), index=own.index)
     table = own.assign(bytes=own["bytes"].astype("Int64").fillna(more))

@@ -1,7 +1,7 @@
 """Dumps of PyTorch's Flight Recorder: which collectives each rank of a job had begun when it hung.
 
-A dump is a pickle of plain values, or the same as JSON. It is read without an unpickler (see files.pickles), so
-that a dump cannot run anything.
+A dump is a pickle of plain values, or the same as JSON. It is read without an unpickler (see files.pickles), so a dump cannot run
+code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DONE = ("completed", "retired")
 
 @dataclass(frozen=True)
 class Group:
-    """Ranks that communicate: what the program calls them, and their numbers."""
+    """A process group: the name that the program gives it, and the numbers of its ranks."""
 
     name: str
     ranks: tuple[int, ...]
@@ -32,7 +32,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Outstanding:
-    """A collective that a rank has begun and not ended: its number within the group, what it is, and when it was begun, ns."""
+    """A collective that a rank has begun and not ended: its number within the group, its operation, and its begin (ns)."""
 
     group: Group
     sequence: int
@@ -42,10 +42,10 @@ class Outstanding:
 
 @dataclass(frozen=True)
 class Dump:
-    """One rank's dump. outstanding: in the order of their beginning. begun: the last number by group that was begun, where known.
+    """One rank's dump. outstanding: in order of their begin. begun: the last number that was begun in each group, if known.
 
-    numbers: the same by PyTorch's own number of the group; named: the names of these numbers, as far as entries tell them.
-    groups: all that the rank is in.
+    numbers: the same by PyTorch's own number of the group. named: these numbers' names, as far as entries have them. groups: all
+    groups of the rank.
     """
 
     path: str
@@ -60,49 +60,51 @@ class Dump:
 def is_dump(path: Path) -> bool:
     """Return whether a file looks like a dump: by its first byte, or as JSON by its keys."""
     if not path.is_file():
-        return False  # nor is it read: a pipe never ends
+        return False  # and do not read it: a pipe never ends
     try:
         with path.open("rb") as file:
             first = file.read(4096)
     except OSError:
         return False
-    as_json = first.lstrip().startswith(b"{") and b'"pg_config"' in first and b'"distributedInfo"' not in first  # of a trace
+    # a trace has distributedInfo
+    as_json = first.lstrip().startswith(b"{") and b'"pg_config"' in first and b'"distributedInfo"' not in first
     return first.startswith(_PICKLE) or as_json
 
 
 def read(path: Path) -> Dump:
-    """Return a rank's dump; raise EvidenceError where it is none or does not tell its rank."""
+    """Return a rank's dump; raise EvidenceError if it is no dump or does not give its rank."""
     if not is_dump(path):
         empty = "empty, " if path.is_file() and not path.stat().st_size else ""
-        raise EvidenceError(f"{path}: {empty}no dump of PyTorch's Flight Recorder")
+        raise EvidenceError(f"{path}: {empty}not a dump of PyTorch's Flight Recorder")
     found = _RANK.search(path.stem if path.suffix in (".json", ".pickle", ".pkl") else path.name)
     content = _content(path)
     rank = content.get("rank")
     if not isinstance(rank, int):
         if found is None:
-            raise EvidenceError(f"{path}: its name does not end with the rank, and the dump does not tell it; call it dump_RANK")
+            raise EvidenceError(f"{path}: neither its content nor the end of its name gives the rank; rename it to dump_RANK")
         rank = int(found[1])
     try:
         return _dump(path, rank, content)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise EvidenceError(f"{path}: not a dump of PyTorch's Flight Recorder as it is known ({error!r})") from error
+        raise EvidenceError(f"{path}: not a known form of a dump of PyTorch's Flight Recorder ({error!r})") from error
 
 
 def _content(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _MOST:
-            raise EvidenceError(f"{path}: more than 1 GB, and dumps are small; is it one?")
+            raise EvidenceError(f"{path}: more than 1 GB, and dumps are small; is it a dump?")
         data = path.read_bytes()
         content = pickles.read(data) if data.startswith(_PICKLE) else json_text.parsed(data)
     except (OSError, ValueError, IndexError, KeyError) as error:
-        raise EvidenceError(f"{path}: no dump of PyTorch's Flight Recorder: {error}") from error
+        raise EvidenceError(f"{path}: not a dump of PyTorch's Flight Recorder: {error}") from error
     if not isinstance(content, dict) or not content.keys() >= _KEYS:
-        raise EvidenceError(f"{path}: no dump of PyTorch's Flight Recorder: it has not the keys {' and '.join(sorted(_KEYS))}")
+        keys = " and ".join(sorted(_KEYS))
+        raise EvidenceError(f"{path}: not a dump of PyTorch's Flight Recorder: it does not have the keys {keys}")
     return content
 
 
 def _text(value: Any) -> str:
-    """Return a name; raise ValueError for what is none: nested values can be short in a file, and without end as a text."""
+    """Return a name; raise ValueError for other values: nested ones can be short in a file and endless as a text."""
     if not isinstance(value, str | int):
         raise ValueError(f"a name is a {type(value).__name__}")
     return str(value)

@@ -1,7 +1,7 @@
-"""Groups of ranks side by side: what each spends in its collectives and messages, how much work hides, and which is slow.
+"""Groups of ranks side by side: their time in collectives and messages, how much of it work hides, and which group is slow.
 
-Tensor, data, pipeline and expert parallel ranks communicate in groups of their own. Those that do the same (operation, size, how
-many ranks) should be alike; one whose transfers take far longer than the median of the others has a slower link.
+Tensor, data, pipeline and expert parallel ranks communicate in their own groups. Groups that do the same (operation, size, number
+of ranks) should be alike; one whose transfers take far longer than the median of the others has a slower link.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.attribution.messages import bandwidths
 from kernelscope.analysis.ranks import waiting
 from kernelscope.analysis.ranks.clocks import Clocks
-from kernelscope.analysis.ranks.messages import bandwidths
 from kernelscope.analysis.ranks.recording import RankRecording
 
 Int = npt.NDArray[np.int64]
 SLOW = 1.5  # times the median transfer of the other groups that do the same
-_LEAST = 4  # collectives of a group, and others' groups: fewer tell nothing
+_LEAST = 4  # collectives of a group, and groups that do the same: fewer are too few to compare
 _KIND = ["operation", "bytes", "members"]
 
 
 def groups(places: Int, ranks: Sequence[RankRecording], clocks: Clocks, wait_ns: Int, steps: int) -> list[dict[str, Any]]:
-    """Return a row for each group of ranks, that with most time first; nothing where all ranks are one group.
+    """Return a row for each group of ranks, most time first; none if all ranks are one group.
 
-    places, wait_ns: of matched collectives, [collectives, ranks]. Keys: group (as it is called: 0, 1 or 0>1), ranks (places);
-    operations; count (in all steps); and added up over its ranks, ns a step: time_ns, wait_ns, transfer_ns, hidden_ns (that the
-    ranks computed beside). bus_gb_s: the median; slower: how many times as long transfers take as in the other groups that do
-    the same, the largest of its kinds; null where too little is there to compare, or sizes are not known.
+    places, wait_ns: of matched collectives, [collectives, ranks]. Keys: group (its name, such as 0, 1 or 0>1), ranks (places);
+    operations; count (in all steps); and summed over its ranks, ns per step: time_ns, wait_ns, transfer_ns, hidden_ns (while the
+    ranks computed). bus_gb_s: the median. slower: how many times as long its transfers take as those of the other groups that do
+    the same, the largest of its kinds; null if there is too little to compare, or sizes are unknown.
     """
     if not len(places) or (places >= 0).all():
         return []
@@ -62,7 +62,7 @@ def groups(places: Int, ranks: Sequence[RankRecording], clocks: Clocks, wait_ns:
 
 
 def _hidden(places: Int, ranks: Sequence[RankRecording], lasted: Int) -> Int:
-    """Return how much of each matched collective its ranks computed beside, or had another one beside, ns."""
+    """Return how much of each matched collective is hidden by its ranks' computing or another collective, ns."""
     shown = np.zeros(len(places), dtype=np.int64)
     for number, one in enumerate(ranks):
         row, pieces = waiting.matched_as(places[:, number], one), one.exposed
@@ -73,12 +73,12 @@ def _hidden(places: Int, ranks: Sequence[RankRecording], lasted: Int) -> Int:
 
 
 def _slower(table: pd.DataFrame, uncertainty_ns: int) -> dict[str, float]:
-    """Return for groups how many times as long their transfers take as those of the others that do the same.
+    """Return how many times as long each group's transfers take as those of the other groups that do the same.
 
-    Three of four of a group's transfers take as long or longer, beyond what clocks are uncertain by.
+    Three of four of a group's transfers take at least so long. Differences within the clocks' uncertainty are left out.
     """
     found: dict[str, float] = {}
-    for _, kind in table.groupby(_KIND, sort=False):  # without those whose size is not known
+    for _, kind in table.groupby(_KIND, sort=False):  # drops those of unknown size
         single = kind.groupby("group")["single_ns"].agg(["median", "count", _most])
         single = single[single["count"] >= _LEAST]
         if len(single) < _LEAST:
@@ -91,5 +91,5 @@ def _slower(table: pd.DataFrame, uncertainty_ns: int) -> dict[str, float]:
 
 
 def _most(times: pd.Series) -> float:
-    """Return what three of four of these times reach."""
+    """Return the time that three of four of these times reach."""
     return float(times.quantile(0.25))

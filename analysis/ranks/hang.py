@@ -1,7 +1,7 @@
-"""Why a job hangs: who waits for whom, by dumps of PyTorch's Flight Recorder, and who waits for nobody.
+"""Why a job hangs: who waits for whom, from dumps of PyTorch's Flight Recorder, and who waits for nobody.
 
-A rank waits for another where it has begun a collective of a group that both are in, and the other has not. Ranks that others
-wait for and that themselves wait for nobody are where the hang begins; what waits for one that waits is a consequence.
+A rank waits for another if it has begun a collective of a group that both are in, and the other has not. The hang begins at ranks
+that others wait for and that wait for nobody; a rank that waits for a waiting rank is a consequence.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ SCHEMA = "kernelscope/hang/1"
 
 
 def hang(paths: Sequence[Path]) -> dict[str, Any]:
-    """Return who waits for whom, as plain data; raise EvidenceError where no dump can be read.
+    """Return who waits for whom, as plain data; raise EvidenceError if no dump can be read.
 
-    Keys: schema; ranks (those with a dump); missing (those that are in groups and have none); roots (ranks that others wait for
-    and that wait for nobody; a rank without a dump may be one); circular (whether all who are waited for wait as well); waits
-    (rank, group, members, sequence, operation, of the first collective that it waits in, and for: the ranks); notes.
+    Keys: schema; ranks (those with a dump); missing (those in groups without a dump); roots (ranks that others wait for and that
+    wait for nobody; a rank without a dump may be one); circular (whether all ranks that are waited for wait as well); waits
+    (rank, group, members, sequence, operation, of the first collective in which it waits, and for: the ranks); notes.
     """
     dumps, notes = _read(paths)
     waits = [_wait(one, dumps) for one in dumps.values()]
@@ -54,7 +54,7 @@ def _read(paths: Sequence[Path]) -> tuple[dict[int, Dump], list[str]]:
 
 
 def _wait(one: Dump, dumps: dict[int, Dump]) -> dict[str, Any] | None:
-    """Return for whom a rank waits: by the collective that it began first of those that others have not; None for nobody."""
+    """Return for whom a rank waits, in the first collective it began that others have not; None if it waits for nobody."""
     numbers = {name: number for dump in dumps.values() for number, name in dump.named.items()}
     for outstanding in one.outstanding:
         behind = [rank for rank in outstanding.group.ranks if rank != one.rank and _behind(outstanding, rank, dumps, numbers)]
@@ -67,7 +67,7 @@ def _wait(one: Dump, dumps: dict[int, Dump]) -> dict[str, Any] | None:
 
 
 def _behind(wanted: Outstanding, rank: int, dumps: dict[int, Dump], numbers: dict[str, str]) -> bool:
-    """Return whether a rank has not begun a collective of a group; one without a dump may not have."""
+    """Return whether a rank has not begun a collective of a group; a rank without a dump may not have."""
     if rank not in dumps:
         return True
     last = _last(dumps[rank], wanted.group, numbers)
@@ -75,9 +75,9 @@ def _behind(wanted: Outstanding, rank: int, dumps: dict[int, Dump], numbers: dic
 
 
 def _last(dump: Dump, group: Group, numbers: dict[str, str]) -> int | None:
-    """Return the last collective of a group that a rank has begun; None where its dump does not tell.
+    """Return the last collective of a group that a rank has begun; None if its dump does not say.
 
-    Entries of a group may have been overwritten; its status has a number only, which other ranks give a name.
+    A group's entries may have been overwritten. Its status has only a number, whose name other ranks know.
     """
     if group in dump.begun:
         return dump.begun[group]

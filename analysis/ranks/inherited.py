@@ -1,9 +1,9 @@
-"""Whose waiting it is: what the last rank did while the others waited for it, cut at its own collectives and messages.
+"""Who causes waiting: what the last rank did while the others waited for it, cut at its own collectives and messages.
 
-A rank waits in a collective, or for a message, from its own begin until the last one's begin. While the last one waited itself
-meanwhile, it has only handed the waiting on: whoever it waited for is charged, and so on. What it worked meanwhile is charged to
-it, each piece at the collective or message that this work came before, so that what it worked on can be told. Nothing is lost: a
-job's waiting stays the same to the nanosecond.
+A rank waits in a collective, or for a message, from its own begin until the last rank's begin. If the last rank itself waited in
+that time, it only passed the waiting on: the rank that it waited for is charged, and so on. Its work in that time is charged to
+it, each piece at the collective or message that follows the work, so that the work can be named. Nothing is lost: a job's waiting
+stays the same to the nanosecond.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ CHARGED = ("collective", "rank", "ns")
 
 @dataclass(frozen=True)
 class Waits:
-    """What ranks waited: matrices [collectives, ranks].
+    """The waiting of ranks, as matrices [collectives, ranks].
 
-    start_ns: by corrected clocks, masked where a rank is not in a collective. wait_ns: how long each waits for the last one.
-    exposed_ns: how much of that nothing hides. before_ns: from the end of a rank's collective before to this begin; -1 of its
-    first. last: of each collective the place of the rank that begins it last, clear: whether that is beyond the clocks' doubt.
+    start_ns: by corrected clocks, masked where a rank is not in a collective. wait_ns: each rank's waiting for the last one.
+    exposed_ns: the exposed part of it. before_ns: from the end of the rank's collective before to this begin; -1 for its first.
+    last, for each collective: the place of the rank that begins it last. clear: whether that is beyond the clocks' uncertainty.
     """
 
     start_ns: Any
@@ -42,7 +42,7 @@ class Waits:
 
 @dataclass(frozen=True)
 class _Pieces:
-    """Pieces of waiting: the collective whose last rank is to be charged, begin and end by corrected clocks, and their ns."""
+    """Pieces of waiting: the collective whose last rank is to be charged, start and end by corrected clocks, and ns."""
 
     collective: Int
     start_ns: Int
@@ -54,7 +54,7 @@ class _Pieces:
         return _Pieces(self.collective[kept], self.start_ns[kept], self.end_ns[kept], self.ns[kept])
 
     def within(self, own: Intervals) -> tuple[Int, _Pieces]:
-        """Return the parts of the pieces that lie in intervals: of which each is, and it, with the interval's collective."""
+        """Return the parts of the pieces within intervals: each part's piece, and the parts with the interval's collective."""
         if not len(self.ns) or not len(own[0]):
             return np.zeros(0, dtype=np.int64), self.of(slice(0, 0))
         row, among, start, end = intervals.split_at(self.start_ns, self.end_ns, own[1], own[2])
@@ -64,9 +64,9 @@ class _Pieces:
 
 
 def charged(waits: Waits) -> pd.DataFrame:
-    """Return how much of all exposed waiting each rank is charged with at each collective or message: CHARGED.
+    """Return the exposed waiting that each rank is charged with at each collective or message: CHARGED.
 
-    rank: the place of a rank; -1 where it is not known who came last.
+    rank: the place of a rank; -1 if it is unknown who came last.
     """
     collective, rank = np.nonzero(waits.exposed_ns)
     begun = waits.start_ns.data[collective, rank]
@@ -76,7 +76,7 @@ def charged(waits: Waits) -> pd.DataFrame:
     tables = [_table(unknown.collective, -1, unknown.ns)]
     pieces = pieces.of(known)
     own: dict[int, tuple[Intervals, Intervals]] = {}
-    for _ in range(waits.start_ns.shape[1]):  # through as many ranks as there are
+    for _ in range(waits.start_ns.shape[1]):  # waiting passes through each rank once at most
         handed = []
         for place, mine in _by_last(pieces, waits.last):
             own[place] = waiting, working = own.get(place) or (_waiting(waits, place), _working(waits, place))
@@ -96,7 +96,7 @@ def charged(waits: Waits) -> pd.DataFrame:
 
 
 def _by_last(pieces: _Pieces, last: Int) -> Iterator[tuple[int, _Pieces]]:
-    """Yield the ranks that are to be charged, by their places, with their pieces."""
+    """Yield the place of each rank to be charged, with its pieces."""
     late = last[pieces.collective]
     order = np.argsort(late, kind="stable")
     places, begun = np.unique(late[order], return_index=True)
@@ -105,14 +105,14 @@ def _by_last(pieces: _Pieces, last: Int) -> Iterator[tuple[int, _Pieces]]:
 
 
 def _waiting(waits: Waits, place: int) -> Intervals:
-    """Return a rank's waiting for others that are known, as intervals that follow each other."""
+    """Return a rank's waiting for known ranks, as intervals that do not overlap."""
     mine = np.flatnonzero((waits.wait_ns[:, place] > 0) & waits.clear)
     start = waits.start_ns.data[mine, place]
     return _apart(mine, start, start + waits.wait_ns[mine, place])
 
 
 def _working(waits: Waits, place: int) -> Intervals:
-    """Return what passed on a rank between collectives, each with the collective that comes next."""
+    """Return the intervals between a rank's collectives, each with the collective that follows."""
     before = waits.before_ns.filled(0)[:, place]
     mine = np.flatnonzero(before > 0)
     start = waits.start_ns.data[mine, place]
@@ -120,7 +120,7 @@ def _working(waits: Waits, place: int) -> Intervals:
 
 
 def _apart(collective: Int, start: Int, end: Int) -> Intervals:
-    """Return intervals in their order, each from where those before it have ended."""
+    """Return intervals in order, each cut to begin where those before it have ended."""
     order = np.argsort(start, kind="stable")
     collective, start, end = collective[order], start[order], end[order]
     if len(end):

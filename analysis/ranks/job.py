@@ -1,4 +1,4 @@
-"""A job: its ranks put in order, their collectives matched, and the time of a step in parts that add up for every rank."""
+"""A job: put its ranks in order, match their collectives, and split each rank's step into parts that add up."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.attribution.messages import bandwidths
 from kernelscope.analysis.ranks import over_time, point_to_point, replay, waiting
 from kernelscope.analysis.ranks.captures import recordings
 from kernelscope.analysis.ranks.clocks import DEPENDENT, Clocks, by_messages, clocks
 from kernelscope.analysis.ranks.groups import groups
 from kernelscope.analysis.ranks.matching import matched_in_groups
-from kernelscope.analysis.ranks.messages import bandwidths
 from kernelscope.analysis.ranks.parts import HOST, JOB_PARTS, LATE, MESSAGE, OTHER, TRANSFER, UNMATCHED, WAITING
 from kernelscope.analysis.ranks.recording import CAPTURE, RankRecording, numbers
 from kernelscope.analysis.trace import intervals
@@ -24,31 +24,32 @@ from kernelscope.tracer.inside import temporary
 
 Int = npt.NDArray[np.int64]
 SCHEMA = "kernelscope/ranks/1"
-_APART = 0.3  # of the longest that a rank is in a collective, that its ends may lie apart: on processors threads wake up late
-_OUTLYING = 10.0  # times the usual distance of ends: what is farther apart is not one collective
-_LEAST_APART_NS = 100_000  # within which it is one in any case
-_NAMED = 8  # missing ranks, at most, that are named
+_APART = 0.3  # of a rank's longest time in a collective: its ends may be so far apart, as threads on processors wake up late
+_OUTLYING = 10.0  # times the usual distance of ends: farther apart, it is not one collective
+_LEAST_APART_NS = 100_000  # within this distance it is one in any case
+_NAMED = 8  # missing ranks that are named, at most
 
 
 def job(
     paths: Sequence[Path], workers: int | None = None, folder: Path | None = None, scheduler: str | None = None,
     timeline: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return what a job of several ranks does in a step, as plain data; raise EvidenceError where fewer than two can be read.
+    """Return what a job of several ranks does in a step, as plain data; raise EvidenceError if fewer than two can be read.
 
-    paths: a capture of each rank. workers, scheduler: who reads them (see engines). folder: where summaries of the ranks are
-    kept, for a run after this one; made where it is not there. timeline: whether the result has one.
+    paths: a capture of each rank. workers, scheduler: who reads them (see engines). folder: keeps summaries of the ranks for
+    later runs; made if absent. timeline: whether the result has one.
 
     Keys: schema; ranks (rank, path, told_by, device, hardware, steps, step_ns, JOB_PARTS in ns per step, which add up to step_ns,
-    offset_ns of its clock); world (how many ranks the captures say there are; None unknown); step_ns (of the slowest rank), parts
-    (JOB_PARTS added up over ranks, ns per step); collectives (operation, bytes, members, count, and added up over ranks per step:
-    wait_ns, transfer_ns, exposed_wait_ns; single_ns, the median transfer of one (null where none was seen), with algorithm_gb_s
-    and bus_gb_s, see ranks.messages); groups (see ranks.groups); blame (rank, operation, cause, where, name, count, ns: what
-    others waited for it in a step; rank is None where two came within the clocks' uncertainty); missing (how many ranks are),
-    partial (whether these are more than are there, so that whoever came last need not be the last); clocks (uncertainty_ns,
-    apart_ns before correction, impossible); what_if (see `_what_if`); caused (rank, step, ns: what others waited for it in each
-    step); matched, unmatched (collectives of all ranks and messages of two, and those of single ranks that not all have);
-    messages (how many of matched are); notes; and if asked for timeline (wall_ns, lanes: see over_time.lanes).
+    offset_ns of its clock); world (the number of ranks that the captures give; None if unknown); step_ns (of the slowest rank),
+    parts (JOB_PARTS summed over ranks, ns per step); collectives (operation, bytes, members, count, and summed over ranks per
+    step: wait_ns, transfer_ns, exposed_wait_ns; single_ns, the median transfer of one (null if none was seen), with
+    algorithm_gb_s and bus_gb_s, see ranks.messages); groups (see ranks.groups); blame (rank, operation, cause, where, name,
+    count, ns: how long others waited for it in a step; rank is None if the last two came within the clocks' uncertainty);
+    missing (number of absent ranks), partial (whether more ranks are missing than present, so that the last one seen need not be
+    the last); clocks (uncertainty_ns, apart_ns before correction, impossible); what_if (see `_what_if`); caused (rank, step, ns:
+    how long others waited for it in each step); matched (collectives and messages found on all their ranks), unmatched (single
+    ranks' collectives without a match); messages (the number of messages in matched); notes; and if asked for, timeline
+    (wall_ns, lanes: see over_time.lanes).
     """
     with temporary.folder() as parts:
         new = [one for one in (folder, folder.parent) if not one.exists()] if folder is not None else []
@@ -59,11 +60,11 @@ def job(
         finally:
             with suppress(OSError):
                 for made in new:
-                    made.rmdir()  # where nothing could be read they are empty
+                    made.rmdir()  # they are empty if nothing could be read
 
 
 def of_ranks(ranks: Sequence[RankRecording], notes: Sequence[str], timeline: bool = False) -> dict[str, Any]:
-    """Return the same of ranks that are read already, in their order. notes: what is to be known of the reading."""
+    """Return the same for ranks that are already read, in their order. notes: from reading them."""
     places = matched_in_groups([one.collectives for one in ranks])
     sent = _messages(places, ranks)
     possible = _possible(places, ranks, sent)
@@ -102,43 +103,43 @@ def of_ranks(ranks: Sequence[RankRecording], notes: Sequence[str], timeline: boo
     }  # fmt: skip
 
 
-# --- what is to be known ------------------------------------------------------------------------------------------------------
+# --- notes --------------------------------------------------------------------------------------------------------------------
 
 
 def _world(ranks: Sequence[RankRecording]) -> int:
-    """Return how many ranks the job has, as far as the captures say."""
+    """Return the job's number of ranks, as far as the captures say."""
     return max((one.world for one in ranks if one.world is not None), default=len(ranks))
 
 
 def _foreign(ranks: Sequence[RankRecording]) -> list[int]:
-    """Return the numbers of ranks that a job of so many does not have, as their captures tell them."""
+    """Return the rank numbers from captures that a job of this size does not have."""
     world = _world(ranks)
     return [one.rank for one in ranks if one.rank is not None and one.told_by == CAPTURE and one.rank >= world]
 
 
 def _missing(ranks: Sequence[RankRecording]) -> int:
-    """Return how many ranks were not recorded, as far as the captures say how many there are."""
+    """Return how many ranks were not recorded, as far as the captures give the job's size."""
     return max(_world(ranks) - len(ranks) + len(_foreign(ranks)), 0)
 
 
 def _which_are_missing(ranks: Sequence[RankRecording]) -> list[str]:
-    """Return sentences on ranks that the job should have and does not, and on those that it cannot have."""
+    """Return sentences on ranks that are missing, and on ranks that the job cannot have."""
     said, missing, world = [], _missing(ranks), _world(ranks)
     if missing:
         absent = sorted(set(range(world)) - set(numbers(ranks))) if missing <= _NAMED else []
         which = f" ({', '.join(map(str, absent))})" if len(absent) == missing else ""
-        said.append(f"{missing} of {world} ranks are missing{which}: what they did, and whether they came last, is not known")
+        said.append(f"{missing} of {world} ranks are missing{which}: what they did, and whether they came last, is unknown")
     if foreign := _foreign(ranks):
         which = ", ".join(map(str, foreign))
-        said.append(f"ranks that a job of {world} does not have ({which}): their captures are wrong, or of another job")
+        said.append(f"a job of {world} ranks has no rank {which}: these captures are wrong, or from another job")
     told = sorted({one.world for one in ranks if one.world is not None})
     if len(told) > 1:
-        said.append(f"captures tell of {' and of '.join(map(str, told))} ranks: they are of different jobs")
+        said.append(f"captures are from jobs of {' and of '.join(map(str, told))} ranks: these are different jobs")
     return said
 
 
 def _notes(ranks: Sequence[RankRecording], places: Int, found: Clocks, unmatched: int) -> list[str]:
-    """Return what a reader must know of ranks, matching and clocks."""
+    """Return notes on ranks, matching and clocks."""
     notes = _which_are_missing(ranks)
     if found.impossible:
         notes.append(
@@ -147,19 +148,19 @@ def _notes(ranks: Sequence[RankRecording], places: Int, found: Clocks, unmatched
         )
     by_name = sum(one.told_by == "its name" for one in ranks)
     if by_name:
-        notes.append(f"the numbers of {by_name} ranks are those in their files' names")
+        notes.append(f"the numbers of {by_name} ranks come from their files' names")
     unknown = sum(one.rank is None for one in ranks)
     if unknown:
-        notes.append(f"{unknown} ranks are numbered in the order of files and devices: nothing tells their numbers")
+        notes.append(f"{unknown} ranks are numbered in the order of files and devices: their own numbers are unknown")
     if unmatched:
         notes.append(
-            f"{unmatched} collectives of single ranks have none on all others that ends with them: waiting in them is not known"
+            f"{unmatched} collectives of single ranks have no match that ends with them on all others: waiting in them is unknown"
         )
     between = sum(_without_peers(one) for one in ranks)
     if between:
         notes.append(
-            f"{between} kernels of all ranks send and receive and do not tell between whom, as those of batches of messages "
-            "(batch_isend_irecv): they count as collectives where all ranks leave them together, and are not known elsewhere"
+            f"{between} kernels of all ranks send and receive without naming their peers, such as batches of messages "
+            "(batch_isend_irecv): they count as collectives if all ranks leave them together, and are unknown otherwise"
         )
     if len({one.steps for one in ranks}) > 1:
         notes.append(f"ranks were recorded for {min(one.steps for one in ranks)} to {max(one.steps for one in ranks)} steps")
@@ -167,9 +168,9 @@ def _notes(ranks: Sequence[RankRecording], places: Int, found: Clocks, unmatched
 
 
 def _without_peers(one: RankRecording) -> int:
-    """Return how many of a rank's collectives send and receive between ranks that nothing tells.
+    """Return how many of a rank's collectives send and receive between unknown ranks.
 
-    A batch is one kernel, launched after the ranges that tell of its messages have ended (pytorch/pytorch issue 194693).
+    A batch is one kernel, launched after the ranges that describe its messages have ended (pytorch/pytorch issue 194693).
     """
     sends = one.collectives["operation"].to_numpy(dtype=object) == MESSAGE
     return int((sends & one.collectives["group"].isna().to_numpy(bool)).sum()) if sends.any() else 0
@@ -179,14 +180,14 @@ def _without_peers(one: RankRecording) -> int:
 
 
 def _messages(places: Int, ranks: Sequence[RankRecording]) -> Int:
-    """Return [matched, 2]: the places of the ranks that send and receive; -1 and -1 of collectives."""
+    """Return [matched, 2]: the places of the ranks that send and receive; -1 and -1 for collectives."""
     if not len(places):
         return np.zeros((0, 2), dtype=np.int64)
     return np.column_stack(point_to_point.ends(waiting.of_first(places, ranks, ["group"])["group"], numbers(ranks)))
 
 
 def _clocks(places: Int, ranks: Sequence[RankRecording], sent: Int) -> Clocks:
-    """Return the clocks: by collectives, and by messages where no collective brings ranks together. sent: see _messages."""
+    """Return the clocks: by collectives, and by messages between ranks without a common collective. sent: see _messages."""
     message = sent[:, 0] >= 0
     found = _by_collectives(places[~message], ranks)
     if not message.any():
@@ -207,17 +208,17 @@ def _by_collectives(places: Int, ranks: Sequence[RankRecording]) -> Clocks:
 
 
 def _groups(places: Int, ranks: int) -> Int:
-    """Return for each rank the number of those that collectives bring together with it."""
-    from scipy.sparse import csgraph  # slow to import, and needed here only
+    """Return for each rank the number of its component: ranks that collectives connect."""
+    from scipy.sparse import csgraph  # slow to import, and only needed here
 
     members = (places >= 0).astype(np.int64)
     return np.asarray(csgraph.connected_components(members.T @ members if len(places) else np.eye(ranks), directed=False)[1])
 
 
 def _possible(places: Int, ranks: Sequence[RankRecording], sent: Int) -> npt.NDArray[np.bool_]:
-    """Return which are matched rightly: messages, and collectives that the ranks leave together once clocks are corrected.
+    """Return which matches are right: messages, and collectives that the ranks leave together once clocks are corrected.
 
-    No collective where their ends lie apart by a good part of what they last: then others were matched, or of other groups.
+    No collective is if their ends are apart by a large part of their duration: then the matches mix collectives or groups.
     """
     result: npt.NDArray[np.bool_] = sent[:, 0] >= 0
     together = np.flatnonzero(~result)
@@ -233,7 +234,7 @@ def _possible(places: Int, ranks: Sequence[RankRecording], sent: Int) -> npt.NDA
 
 
 def _of_rank(one: RankRecording, number: int, places: Int, waited_ns: int, found: Clocks) -> dict[str, Any]:
-    """Return a rank's step in JOB_PARTS. places: its matched collectives; waited_ns: exposed waiting in all of its steps."""
+    """Return a rank's step in JOB_PARTS. places: its matched collectives; waited_ns: exposed waiting in all its steps."""
     parts, (start, end) = one.parts, intervals.edges(one.exposed)
     matched = waiting.matched_as(places, one)[one.exposed["collective"].to_numpy(np.int64)] >= 0
     whole, known = int((end - start).sum()), int((end - start)[matched].sum())
@@ -250,12 +251,12 @@ def _collectives(
     places: Int, ranks: Sequence[RankRecording], found: Clocks, wait_ns: Int,
     exposed: Int, steps: int,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Return a row for each operation and size, that with most waiting first."""
+    """Return a row for each operation and size, most waiting first."""
     if not len(places):
         return []
     start, end = waiting.times(places, ranks)
     table = waiting.of_first(places, ranks, ["operation", "bytes", "members"]).reset_index(drop=True)
-    table["members"] = table["members"].fillna(pd.Series((places >= 0).sum(axis=1)))  # those that take part
+    table["members"] = table["members"].fillna(pd.Series((places >= 0).sum(axis=1)))  # the ranks that take part
     table = table.assign(
         wait_ns=wait_ns.sum(axis=1), transfer_ns=(end - start - wait_ns).sum(axis=1).filled(0),
         exposed_wait_ns=exposed.sum(axis=1), single_ns=waiting.singles(places, ranks, found), count=1,
@@ -278,11 +279,11 @@ def _collectives(
 def _what_if(
     places: Int, ranks: Sequence[RankRecording], found: Clocks, blame: pd.DataFrame, steps: int
 ) -> dict[str, Any] | None:
-    """Return what other work or another network would change (see ranks.replay); None where that cannot be played.
+    """Return what other work or another network would change (see ranks.replay); None if the job cannot be replayed.
 
-    Keys: error (part of the measured time by which the unchanged job is played wrongly; where it is larger than
-    replay.MOST_ERROR there are no changes), measured_ns (a step, from the first rank's begin to the last one's end), late_ranks
-    (for which others wait LATE of all waiting or more), changes: name, step_ns, saved_ns.
+    Keys: error (of the unchanged replay, as a share of the measured time; if it exceeds replay.MOST_ERROR there are no changes),
+    measured_ns (a step, from the first rank's begin to the last one's end), late_ranks (ranks that cause more than LATE of all
+    waiting), changes: name, step_ns, saved_ns.
     """
     if not len(places) or _missing(ranks):
         return None
@@ -308,7 +309,7 @@ def _timeline(
 
 
 def _blame(table: pd.DataFrame, ranks: Sequence[RankRecording], steps: int) -> list[dict[str, Any]]:
-    """Return who made others wait, and by what, that with most waiting first."""
+    """Return who made others wait, and by what, most waiting first."""
     if table.empty:
         return []
     keys = ["rank", "operation", "cause", "where", "name"]

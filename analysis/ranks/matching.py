@@ -1,4 +1,4 @@
-"""Which collectives of several ranks are one: the n-th of the same operation, after buffers that begin elsewhere are aligned."""
+"""Match the collectives of several ranks: the n-th of the same operation, after recordings with other beginnings are aligned."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy.typing as npt
 import pandas as pd
 
 Int = npt.NDArray[np.int64]
-_ALL = ""  # of collectives that do not tell their group: all ranks take part
+_ALL = ""  # the group of collectives without one: all ranks take part
 _SHIFTS = 64  # collectives by which one recording may begin later than another
 
 
 def matched(tables: Sequence[pd.DataFrame]) -> Int:
-    """Return [collectives, ranks]: the place of each collective in each rank's table; those that not all ranks have are left out.
+    """Return [collectives, ranks]: the place of each collective in each rank's table, without those that some rank lacks.
 
-    tables: operation, start_ns and end_ns, in the order of starts. Recordings that hold other numbers of collectives are shifted
-    against the first so that most operations agree, and among such shifts so that ends lie alike: ranks leave a collective
-    together, whatever their clocks say.
+    tables: operation, start_ns and end_ns, in order of start. Recordings with other sequences of collectives are shifted against
+    the first so that most operations agree, and among such shifts so that the distances of their ends vary least: ranks leave a
+    collective together, whatever their clocks say.
     """
     if not tables or any(table.empty for table in tables):
         return np.empty((0, len(tables)), dtype=np.int64)
@@ -32,10 +32,10 @@ def matched(tables: Sequence[pd.DataFrame]) -> Int:
 
 
 def matched_in_groups(tables: Sequence[pd.DataFrame]) -> Int:
-    """Return the same where collectives are of groups of ranks: -1 where a rank is not in a collective's group.
+    """Return the same for collectives of groups of ranks, with -1 for ranks outside a collective's group.
 
-    tables: with group, which ranks take part; where none of them tells, all ranks do (see `matched`). A group is matched by
-    itself, among the ranks that have collectives of it.
+    tables: with group, which ranks take part; if no table has one, all ranks do (see `matched`). Each group is matched by itself,
+    among the ranks that have collectives of it.
     """
     groups = sorted({str(one) for table in tables if table["group"].notna().any() for one in table["group"].dropna().unique()})
     if not groups:
@@ -44,7 +44,7 @@ def matched_in_groups(tables: Sequence[pd.DataFrame]) -> Int:
 
 
 def _matched_in(tables: Sequence[pd.DataFrame], group: str) -> Int:
-    """Return the matched collectives of one group, or of those that do not tell theirs."""
+    """Return the matched collectives of one group, or of those without a group."""
     rows = [_handed_over(table, np.flatnonzero((table["group"].fillna(_ALL) == group).to_numpy(bool))) for table in tables]
     members = [rank for rank, mine in enumerate(rows) if len(mine)]
     among = matched([tables[rank].iloc[rows[rank]].reset_index(drop=True) for rank in members])
@@ -55,7 +55,7 @@ def _matched_in(tables: Sequence[pd.DataFrame], group: str) -> Int:
 
 
 def _handed_over(table: pd.DataFrame, rows: Int) -> Int:
-    """Return rows in the order in which the program handed them over: it may ask for them in another one."""
+    """Return rows in the order in which the program posted them: it may wait for them in another order."""
     if "posted_ns" not in table or table["posted_ns"].isna().all():
         return rows
     handed = table["posted_ns"].fillna(table["start_ns"]).to_numpy(np.int64)
@@ -63,13 +63,13 @@ def _handed_over(table: pd.DataFrame, rows: Int) -> Int:
 
 
 def _shift(base: pd.DataFrame, other: pd.DataFrame) -> int:
-    """Return by how many collectives the other recording is ahead: its row k + shift is row k of the base."""
+    """Return by how many collectives the other recording begins earlier: its row k + shift is row k of the base."""
     most = min(_SHIFTS, max(len(base), len(other)) - 1)
     return max(range(-most, most + 1), key=lambda shift: (*_agreement(base, other, shift), -abs(shift)))
 
 
 def _agreement(base: pd.DataFrame, other: pd.DataFrame, shift: int) -> tuple[int, float]:
-    """Return how many operations agree under a shift, and how alike the differences of their ends are (larger is better)."""
+    """Return how many operations agree under a shift, and how alike the distances of their ends are (larger is better)."""
     low, high = max(0, -shift), min(len(base), len(other) - shift)
     if high <= low:
         return 0, -np.inf

@@ -1,4 +1,4 @@
-"""A job over time: how long others waited for each rank in each step, and what chosen ranks did when, by corrected clocks."""
+"""A job over time: how long others waited for each rank in each step, and the timelines of chosen ranks, by corrected clocks."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _PARTS = (COMPUTING, WAITING, TRANSFER, UNMATCHED)
 
 
 def caused(blame: pd.DataFrame, places: Int, ranks: Sequence[RankRecording]) -> list[dict[str, int]]:
-    """Return how long others waited for a rank in each step: place of the rank, step, ns; nothing where they did not.
+    """Return how long others waited for a rank in each step: place of the rank, step, ns; no row if they did not.
 
-    blame: see waiting.blamed. A collective counts to the step of the late rank in which that rank begins it.
+    blame: see waiting.blamed. A collective counts in the late rank's step in which that rank begins it.
     """
     rows = []
     known = blame[(blame["rank"] >= 0) & (blame["others_ns"] > 0)]
@@ -40,7 +40,7 @@ def caused(blame: pd.DataFrame, places: Int, ranks: Sequence[RankRecording]) -> 
 
 
 def chosen(ranks: Sequence[RankRecording], blame: pd.DataFrame, exposed_ns: Int) -> list[int]:
-    """Return the places of at most SHOWN ranks: half of them those that others wait for most, the others those that wait most."""
+    """Return the places of at most SHOWN ranks: half of them are waited for most, the others wait most."""
     if len(ranks) <= SHOWN:
         return list(range(len(ranks)))
     known = blame[blame["rank"] >= 0]
@@ -52,7 +52,7 @@ def chosen(ranks: Sequence[RankRecording], blame: pd.DataFrame, exposed_ns: Int)
 def lanes(
     among: Sequence[int], ranks: Sequence[RankRecording], places: Int, clocks: Clocks, wait_ns: Int
 ) -> tuple[int, list[dict[str, Any]]]:
-    """Return how long it all lasts, ns, and for each of these ranks what it did (`_lane`), from the first one's begin."""
+    """Return the whole duration (ns), and for each of these ranks what it did (`_lane`), from the first one's begin."""
     begun = min(ranks[place].window_ns[0] - int(clocks.offsets_ns[place]) for place in among)
     over = max(ranks[place].window_ns[1] - int(clocks.offsets_ns[place]) for place in among)
     made = [
@@ -63,9 +63,9 @@ def lanes(
 
 
 def _lane(one: RankRecording, places: Int, wait_ns: Int, since: int) -> dict[str, Any]:
-    """Return start_ns, duration_ns, part (of _PARTS) and operation (null of computing) of what a rank did, and its steps.
+    """Return start_ns, duration_ns, part (of _PARTS) and operation (null for computing) of a rank's activities, and its steps.
 
-    No two of them overlap: of a collective only what nothing hides is there. places, wait_ns: of the matched collectives.
+    They do not overlap: only the exposed part of a collective is there. places, wait_ns: of the matched collectives.
     """
     place = matched_as(places, one)
     pieces = one.exposed

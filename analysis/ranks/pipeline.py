@@ -1,12 +1,12 @@
 """A job that trains in a pipeline, recorded by its operations: how much longer it takes than with equal work.
 
-The operations of a step depend on each other: a stage computes its micro-batches one after another, each after the activations or
-gradients that it needs have come from the stage beside it; sends and receives end together; replicas exchange gradients at the
-end. With these dependencies a step is played again: as it was, without the gaps before operations that nothing recorded explains,
-and with equal work, where every operation lasts what its kind lasts on average. The slowdown is the second by the third.
+The operations of a step depend on each other: a stage computes its micro-batches one after another, each when it has received
+activations or gradients from the neighbouring stage; sends and receives end together; replicas exchange gradients at the end.
+With these dependencies a step is replayed: as it was, without the gaps that no recorded dependency explains, and with equal work,
+where every operation lasts as long as its kind does on average. The slowdown is the second time over the third.
 
 The method is that of Lin et al., Understanding Stragglers in Large Model Training Using What-if Analysis, OSDI 2025: compute gets
-the mean of its kind, communication the median of its transfers. Where a stage holds several chunks of the model (interleaved
+the mean of its kind, communication the median of its transfers. If a stage holds several chunks of the model (interleaved
 pipelines), the last stage sends to the next chunk of the first one.
 """
 
@@ -31,13 +31,13 @@ from kernelscope.analysis.ranks.replay import MOST_ERROR
 SCHEMA = "kernelscope/pipeline/1"
 COLUMNS = ("dp_rank", "stage", "step", "optype", "start_ts", "duration", "seq_id", "mc")
 FORWARD, BACKWARD = "forward-compute", "backward-compute"
-_SENDS = {"forward": 1, "backward": -1}  # to which stage, from this one
+_SENDS = {"forward": 1, "backward": -1}  # to which stage, relative to this one
 _GATHER, _SCATTER = "params-all-gather", "grads-reduce-scatter"
 _NORMS, _EMBEDDING = "layernorm-grads-all-reduce", "embedding-grads-all-reduce"
 _GC, _CLIP, _OPTIMIZER = "gc", "optimizer-clip-main-grad", "optimizer"
 _COMPUTE = (FORWARD, BACKWARD, _GC, _OPTIMIZER)  # all others communicate
-_OF_REPLICAS = (_GATHER, _SCATTER, _CLIP)  # replicas take part in these together
-_APART_S = 0.01  # by which a rank's clock may be ahead of another's: what ends earlier took no time
+_OF_REPLICAS = (_GATHER, _SCATTER, _CLIP)  # all replicas take part in these together
+_APART_S = 0.01  # by which a rank's clock may be ahead of another's: beyond it, negative times count as none
 
 Float = npt.NDArray[np.float64]  # [replicas, steps]
 Operation = tuple[str, int, int]  # kind, number in its stage, stage
@@ -45,10 +45,10 @@ Operation = tuple[str, int, int]  # kind, number in its stage, stage
 
 @dataclass
 class _Schedule:
-    """What the operations of a step wait for. after: for each, those before it. groups: those that end together.
+    """What the operations of a step wait for. after: the operations before each. groups: operations that end together.
 
-    chunks: of each operation of a chunk of the model, which one of all stages'. messages: who sends and receives each, by way,
-    the first of the two chunks, and which one it is of theirs.
+    chunks: the chunk of the model, counted over all stages, of each operation that has one. messages: the operations that send
+    and receive each message, by direction, the lower of the two chunks, and the message's number between them.
     """
 
     chunks: Mapping[Operation, int]
@@ -71,7 +71,7 @@ class _Schedule:
 
 @dataclass(frozen=True)
 class _Recorded:
-    """A step's operations as they were, in seconds from the step's begin: start, lasting, and transfer of those in groups."""
+    """The recorded operations, in seconds from the step's begin: start, duration (lasting), and transfer of those in groups."""
 
     start: dict[Operation, Float]
     lasting: dict[Operation, Float]
@@ -79,7 +79,7 @@ class _Recorded:
 
 
 def is_recording(path: Path) -> bool:
-    """Return whether a file is a recording of a pipeline by its operations."""
+    """Return whether a file records the operations of a pipeline."""
     try:
         names = parquet_files.schema(path).names if path.is_file() else []
     except (OSError, pyarrow.ArrowException):
@@ -88,14 +88,14 @@ def is_recording(path: Path) -> bool:
 
 
 def pipeline(path: Path) -> dict[str, Any]:
-    """Return what a job loses to unequal work, as plain data; raise EvidenceError where it cannot be played.
+    """Return what a job loses to unequal work, as plain data; raise EvidenceError if it cannot be replayed.
 
-    Keys: schema, path; replicas, stages, chunks (of the model, of each stage), steps, micro_batches; step_s (the mean one,
-    measured), played_s (without gaps), equal_s (with equal work), error (part of the measured time by which the step is played
-    wrongly with its gaps), slowdown (played_s by equal_s); by_stage, by_worker (replica and stage), by_kind: rows with slowdown,
-    that of a step with equal work in which these alone last what they lasted, the slowest first; bubbles: for each stage the part
-    of the step in which it does not compute, measured and with equal work; ideal_bubble: (stages - 1) / (stages - 1 +
-    micro-batches * chunks).
+    Keys: schema, path; replicas, stages, chunks (of the model, for each stage), steps, micro_batches; step_s (the mean measured
+    step), played_s (replayed without gaps), equal_s (with equal work), error (of the replay with gaps, as a share of the measured
+    time), slowdown (played_s over equal_s); by_stage, by_worker (replica and stage), by_kind: rows with the slowdown of a step
+    with equal work in which only these operations keep their recorded times, slowest first; bubbles: for each stage the share of
+    the step in which it does not compute, measured and with equal work; ideal_bubble: (stages - 1) / (stages - 1 + micro-batches
+    * chunks).
     """
     table = _table(path)
     replicas, stages = (int(table[name].max()) + 1 for name in ("dp_rank", "stage"))
@@ -109,12 +109,12 @@ def pipeline(path: Path) -> dict[str, Any]:
     again = _played(order, schedule, recorded.lasting, recorded.transfer, gaps)
     error = float(again.mean() / measured.mean() - 1.0)
     if abs(error) > MOST_ERROR:
-        raise EvidenceError(f"{path}: played again, its steps are {abs(error):.0%} off what was measured; nothing is predicted")
+        raise EvidenceError(f"{path}: a replay of its steps is {abs(error):.0%} off the measured time; nothing is predicted")
     equal = _equal(recorded)
     ideal = _played(order, schedule, *equal, none)
 
     def slowdown(kind: str | None = None, stage: int | None = None, replica: int | None = None) -> float:
-        """Return by how much longer a step of equal work takes in which these operations last what they lasted."""
+        """Return the slowdown of a step of equal work in which these operations keep their recorded times."""
         chosen = {one for one in order if kind in (None, one[0]) and stage in (None, one[2])}
         mine = np.ones((replicas, 1), bool) if replica is None else (np.arange(replicas) == replica)[:, None]
         mixed = [
@@ -155,14 +155,14 @@ def _table(path: Path) -> pd.DataFrame:
         raise EvidenceError(f"{path}: holds no steps of a pipeline; name a recording with {FORWARD}, {BACKWARD}, {_OPTIMIZER}")
     chunks = table[table["optype"].isin([FORWARD, BACKWARD])].groupby("stage")["mc"].unique()
     if any(sorted(mine) != list(range(int(table["mc"].max()) + 1)) for mine in chunks):
-        raise EvidenceError(f"{path}: stages hold other chunks of the model, or some are missing; nothing is predicted")
+        raise EvidenceError(f"{path}: stages hold different chunks of the model, or some are missing; nothing is predicted")
     if table.duplicated(["dp_rank", "step", "optype", "seq_id", "stage"]).any():
         raise EvidenceError(f"{path}: an operation is recorded twice in a step; nothing is predicted")
     return _sent(table)
 
 
 def _sent(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a recording without messages at the ends of the model, which were never sent; some have one for each micro-batch."""
+    """Drop messages at the ends of the model, which were never sent: some recordings have one for each micro-batch."""
     parts = table["optype"].str.extract(r"^(?P<way>forward|backward)-(?P<what>compute|send|recv)$")
     rows = table.join(parts).assign(chunk=table["mc"] * (table["stage"].max() + 1) + table["stage"])
     keys = ["way", "stage", "seq_id"]
@@ -181,7 +181,7 @@ def _sent(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _recorded(table: pd.DataFrame, schedule: _Schedule, path: Path) -> _Recorded:
-    """Return when operations began and how long they lasted; steps that lack one somewhere are left out."""
+    """Return when operations began and how long they lasted, without steps that lack an operation somewhere."""
     index, columns = ["dp_rank", "step"], ["optype", "seq_id", "stage"]
     wide = table.pivot_table(index=index, columns=columns, values=["start_ts", "duration"])
     whole = wide.notna().all(axis=1).groupby("step").all()
@@ -196,7 +196,7 @@ def _recorded(table: pd.DataFrame, schedule: _Schedule, path: Path) -> _Recorded
 
 
 def _by_operation(wide: pd.DataFrame, steps: int) -> dict[Operation, Float]:
-    """Return the columns of a table with a row for each replica and step, by the operation that each is of."""
+    """Return the columns of a table that has a row for each replica and step, by operation."""
     columns: list[Any] = wide.columns.to_list()
     values = wide.to_numpy()
     return {
@@ -208,7 +208,7 @@ def _by_operation(wide: pd.DataFrame, steps: int) -> dict[Operation, Float]:
 def _transfers(
     start: Mapping[Operation, Float], lasting: Mapping[Operation, Float], schedule: _Schedule
 ) -> dict[Operation, Float]:
-    """Return how long operations of groups last from when the last of the group has begun; what seems to end before took none."""
+    """Return how long the operations of groups last after the last of the group has begun; 0 if one seems to end before."""
     found = {}
     for one, group in schedule.groups.items():
         transfer = start[one] + lasting[one] - _last(one, [start[other] for other in group])
@@ -217,7 +217,7 @@ def _transfers(
 
 
 def _last(one: Operation, starts: Sequence[Float]) -> Float:
-    """Return when the last of a group begins, of all replicas where these take part."""
+    """Return when the last of a group begins, over all replicas if they take part together."""
     last = np.maximum.reduce(list(starts))
     return np.asarray(last.max(axis=0, keepdims=True) if one[0] in _OF_REPLICAS else last)
 
@@ -226,7 +226,7 @@ def _last(one: Operation, starts: Sequence[Float]) -> Float:
 
 
 def _scheduled(table: pd.DataFrame, stages: int, path: Path) -> _Schedule:
-    """Return what waits for what, as the first replica's first step has it."""
+    """Return the dependencies of the first replica's first step."""
     first = table[(table["dp_rank"] == table["dp_rank"].min()) & (table["step"] == table["step"].min())]
     first = first.sort_values(["start_ts", "seq_id", "optype"])
     columns = [first[name].tolist() for name in ("optype", "seq_id", "stage", "mc")]
@@ -248,7 +248,8 @@ def _scheduled(table: pd.DataFrame, stages: int, path: Path) -> _Schedule:
     unknown = {other for others in schedule.after.values() for other in others} - set(schedule.after)
     schedule.after |= {one: [] for operations in by_stage.values() for one in operations if one not in schedule.after}
     if unknown - set(schedule.after):
-        raise EvidenceError(f"{path}: what a step waits for was not recorded, such as {sorted(unknown)[0]}; nothing is predicted")
+        missing = sorted(unknown)[0]
+        raise EvidenceError(f"{path}: operations that a step waits for are missing, such as {missing}; nothing is predicted")
     return schedule
 
 
@@ -269,7 +270,7 @@ def _compute(schedule: _Schedule, operations: Sequence[Operation]) -> None:
 
 
 def _messages(schedule: _Schedule, operations: Sequence[Operation], way: str, path: Path) -> None:
-    """Let a micro-batch wait for what it receives, and what it sends for it; they are received one after the other."""
+    """Let a micro-batch wait for its receives, and its sends wait for it; receives come one after the other."""
     computing = _of(operations, FORWARD, BACKWARD)
     mine = sorted(_of(operations, f"{way}-compute"))
     sent, received = sorted(_of(operations, f"{way}-send")), sorted(_of(operations, f"{way}-recv"))
@@ -280,7 +281,7 @@ def _messages(schedule: _Schedule, operations: Sequence[Operation], way: str, pa
     for compute, one in _matched(schedule, mine, received, f"{way}-recv", path):
         schedule.after[compute].append(one)
         schedule.after[one].extend(mine[: mine.index(compute)][-1:])
-    # nobody asks for gradients before the forward passes that precede them are under way
+    # a stage does not ask for gradients before the forward passes that precede them are under way
     first = next((place for place, one in enumerate(computing) if one[0] == BACKWARD), 0)
     if way == "backward" and first >= 2:
         for one in (*sent[:1], *received[:1]):
@@ -290,9 +291,9 @@ def _messages(schedule: _Schedule, operations: Sequence[Operation], way: str, pa
 def _matched(
     schedule: _Schedule, mine: Sequence[Operation], messages: Sequence[Operation], kind: str, path: Path
 ) -> list[tuple[Operation, Operation]]:
-    """Return what computes with the message that each needs or makes, and keep who is at the other end.
+    """Pair computing operations with the messages that they need or make, and note both ends of each message.
 
-    Raises EvidenceError where there are other numbers of messages.
+    Raises EvidenceError if the numbers differ.
     """
     way, _, end = kind.partition("-")
     towards = _SENDS[way] if end == "send" else -_SENDS[way]
@@ -308,7 +309,7 @@ def _matched(
 
 
 def _ends(schedule: _Schedule, operations: Sequence[Operation]) -> None:
-    """Let what ends a step follow its last micro-batch."""
+    """Let the operations at the end of a step follow its last micro-batch."""
     last = _of(operations, FORWARD, BACKWARD)[-1:]
     for kind in (_GC, _NORMS, _EMBEDDING, _SCATTER, _CLIP, _OPTIMIZER):
         last += sorted(_of(operations, kind))
@@ -316,7 +317,7 @@ def _ends(schedule: _Schedule, operations: Sequence[Operation]) -> None:
 
 
 def _groups(schedule: _Schedule, operations: Sequence[Operation], stages: int) -> None:
-    """Say which operations end together: a message with its receipt, and collectives."""
+    """Note which operations end together: a send with its receive, and collectives."""
     for both in schedule.messages.values():
         schedule.together(both)
     for one in _of(operations, _GATHER, _SCATTER):
@@ -326,21 +327,21 @@ def _groups(schedule: _Schedule, operations: Sequence[Operation], stages: int) -
 
 
 def _ordered(schedule: _Schedule, path: Path) -> list[Operation]:
-    """Return the operations in an order in which each can be played: those of a group follow all that any of them waits for."""
+    """Return the operations in an order for the replay: those of a group follow everything that any of them waits for."""
     before = {
         one: {other for member in schedule.groups.get(one, [one]) for other in schedule.after[member]} for one in schedule.after
     }
     try:
         return list(TopologicalSorter(before).static_order())
     except CycleError as error:
-        raise EvidenceError(f"{path}: operations wait for each other in a circle; nothing is predicted") from error
+        raise EvidenceError(f"{path}: operations wait for each other in a cycle; nothing is predicted") from error
 
 
 # --- playing --------------------------------------------------------------------------------------------------------------------
 
 
 def _gaps(recorded: _Recorded, schedule: _Schedule) -> dict[Operation, Float]:
-    """Return how much later each operation began than what it waits for had ended."""
+    """Return how much later each operation began than the last that it waits for ended."""
     found = {}
     for one, others in schedule.after.items():
         ends = [recorded.start[other] + recorded.lasting[other] for other in others]
@@ -353,7 +354,7 @@ def _played(
     order: Sequence[Operation], schedule: _Schedule, lasting: Mapping[Operation, Any], transfer: Mapping[Operation, Any],
     gaps: Mapping[Operation, Any],
 ) -> Float:  # fmt: skip
-    """Return how long steps take, [1, steps], with these lengths, transfers and gaps."""
+    """Return the time of steps, [1, steps], with these durations, transfers and gaps."""
     start: dict[Operation, Any] = {}
     end: dict[Operation, Any] = {}
     for one in order:
@@ -371,7 +372,7 @@ def _played(
 
 
 def _over(ends: Iterable[Any]) -> Float:
-    """Return when the last of these is over in each step: [1, steps]."""
+    """Return when the last of these ends in each step: [1, steps]."""
     return np.asarray(np.maximum.reduce(np.broadcast_arrays(*map(np.atleast_2d, ends))).max(axis=0, keepdims=True))
 
 
@@ -380,7 +381,7 @@ def _step(start: Mapping[Operation, Float], lasting: Mapping[Operation, Float]) 
 
 
 def _equal(recorded: _Recorded) -> tuple[dict[Operation, Float], dict[Operation, Float]]:
-    """Return lengths and transfers with equal work: each kind's mean where it computes, its median where it communicates."""
+    """Return durations and transfers with equal work: a kind's mean if it computes, its median if it communicates."""
     made = []
     for values in (recorded.lasting, recorded.transfer):
         kinds: dict[str, list[Float]] = {}
@@ -398,7 +399,7 @@ def _slowest(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def _bubbles(
     recorded: _Recorded, measured: Float, even: Mapping[Operation, Float], ideal: Float, stages: int
 ) -> list[dict[str, Any]]:
-    """Return for each stage the part of the mean step in which it does not compute."""
+    """Return for each stage the share of the mean step in which it does not compute."""
     rows = []
     for stage in range(stages):
         mine = [one for one in recorded.lasting if one[2] == stage and one[0] in _COMPUTE]

@@ -1,6 +1,6 @@
-"""Messages from one rank to another: which two ranks, of how many bytes.
+"""Messages from one rank to another: which two ranks, and how many bytes.
 
-A kernel that sends or receives tells its peer in newer traces of torch.profiler. On processors the operator around it does:
+In newer traces of torch.profiler, a kernel that sends or receives names its peer. On processors the operator around it does:
 c10d::send(tensors, group, target, tag) and c10d::recv_(tensors, group, source, tag), torch/csrc/distributed/c10d/Ops.cpp.
 """
 
@@ -17,7 +17,7 @@ from kernelscope.analysis.kernels.work.amounts import ELEMENT_BYTES
 from kernelscope.analysis.trace import Trace, intervals
 
 Int = npt.NDArray[np.int64]
-_TO = ">"  # in the name of what two ranks share: 0>1
+_TO = ">"  # in the name of a pair of ranks: 0>1
 _PROBLEM = r"^(?P<elements>\d+) (?P<way>to|from) rank (?P<peer>\d+)$"
 _SEND = "c10d::send"
 _OPERATORS = {_SEND: "to", "c10d::recv_": "from"}
@@ -25,9 +25,9 @@ _PEER = 2  # which argument
 
 
 def between(trace: Trace, rows: pd.DataFrame, rank: int | None) -> pd.DataFrame:
-    """Return group ("0>1" where rank 0 sends to rank 1) and bytes of the rows that send or receive; null elsewhere.
+    """Return group ("0>1" if rank 0 sends to rank 1) and bytes of the rows that send or receive; null for others.
 
-    rows: kernels or ranges of communication. rank: whose they are; nothing is told where it is not known.
+    rows: kernels or ranges of communication. rank: whose they are; if unknown, all is null.
     """
     nothing = pd.DataFrame({"group": pd.Series(pd.NA, index=rows.index, dtype="string"), "bytes": pd.NA})
     if rank is None:
@@ -35,8 +35,8 @@ def between(trace: Trace, rows: pd.DataFrame, rank: int | None) -> pd.DataFrame:
     texts = rows["problem"].astype("string") if "problem" in rows else pd.Series(pd.NA, index=rows.index, dtype="string")
     found = texts.str.extract(_PROBLEM)
     sizes = rows["dtype"].astype("string").map(ELEMENT_BYTES.get) if "dtype" in rows else pd.Series(pd.NA, index=rows.index)
-    told = _of_operators(trace, rows)
-    way, peer = found["way"].fillna(told["way"]), found["peer"].fillna(told["peer"])
+    around = _of_operators(trace, rows)
+    way, peer = found["way"].fillna(around["way"]), found["peer"].fillna(around["peer"])
     own = str(rank)
     group = (own + _TO + peer).where((way == "to").fillna(False), peer + _TO + own)
     size = pd.to_numeric(found["elements"]).astype("Int64") * sizes.astype("Int64")
@@ -44,12 +44,12 @@ def between(trace: Trace, rows: pd.DataFrame, rank: int | None) -> pd.DataFrame:
 
 
 def from_operators(trace: Trace, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return ranges of gloo that send and receive as long as the program was in them, with posted_ns.
+    """Return gloo's ranges that send and receive, cut to the time that the program spent in them, with posted_ns.
 
-    Gloo writes a range once the data is handed over, and ends it when the program has asked whether it is done: pipelines do that
-    when they need what they receive, and for sends at the end of a step. What the program does until then is no waiting. So a
-    send that it goes on from ends with its operator, and such a receive begins when the program asks for it: after the last that
-    its thread did. posted_ns: when the operator of these began; null where the program waits at once.
+    Gloo begins a range when the data is handed over, and ends it when the program has asked whether it is done: pipelines ask for
+    received data when they need it, and for sends at the end of a step. Until then the program does not wait. So a send from
+    which the program goes on ends with its operator, and such a receive begins when the program asks for it: after the last event
+    of its thread. posted_ns: when the operator of these began; null if the program waits at once.
     """
     operators, row = _around(trace, rows)
     if operators.empty:
@@ -68,22 +68,23 @@ def from_operators(trace: Trace, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _last_before(trace: Trace, rows: pd.DataFrame) -> Int:
-    """Return when the thread of each row last began or ended anything before that row's end; the least time where it did not."""
+    """Return the last time before each row's end at which its thread began or ended anything; the least integer if none."""
     done = [intervals.spans(table) for table in (trace.operators, trace.ranges)]
     thread = np.concatenate([one[0] for one in done for _ in range(2)])
     times = np.concatenate([edge for one in done for edge in one[1:]])
     order = np.lexsort((times, thread))
     thread, times = thread[order], times[order]
     mine, _, end = intervals.spans(rows)
-    result = np.full(len(rows), np.iinfo(np.int64).min)
+    never = np.iinfo(np.int64).min
+    result = np.full(len(rows), never)
     for one in np.unique(mine):
-        chosen, own = mine == one, np.concatenate([result[:1], times[thread == one]])
+        chosen, own = mine == one, np.concatenate([[never], times[thread == one]])
         result[chosen] = own[np.searchsorted(own, end[chosen], side="left") - 1]
     return result
 
 
 def _around(trace: Trace, rows: pd.DataFrame) -> tuple[pd.DataFrame, Int]:
-    """Return the operators that send and receive, and for each of the rows the place of that in which it begins, or -1."""
+    """Return the operators that send and receive, and for each row the place of the operator in which it begins, or -1."""
     operators = trace.operators[trace.operators["name"].isin(list(_OPERATORS)).to_numpy(bool)]
     if operators.empty or "thread" not in rows or rows["thread"].isna().all():
         return operators.iloc[:0], np.full(len(rows), -1, dtype=np.int64)
@@ -94,7 +95,7 @@ def _around(trace: Trace, rows: pd.DataFrame) -> tuple[pd.DataFrame, Int]:
 
 
 def _of_operators(trace: Trace, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return way and peer as the operators say in which the rows begin; nothing where several groups number their ranks."""
+    """Return way and peer from the operators in which the rows begin; null if several groups number their ranks."""
     result = pd.DataFrame({"way": pd.NA, "peer": pd.NA}, index=rows.index, dtype="string")
     if int((trace.info.get("distributed") or {}).get("pg_count") or 1) > 1:
         return result
@@ -107,7 +108,7 @@ def _of_operators(trace: Trace, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _peer(text: str) -> str | None:
-    """Return the rank that an operator's arguments name; None where they name none."""
+    """Return the rank that an operator's arguments name; None if they name none."""
     try:
         arguments = json_text.parsed(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a job needs of one rank: its step in parts, its collectives, and what it did before each of them."""
+"""One rank of a job: its step in parts, its collectives, and what it did before each of them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from kernelscope.analysis.accounting.device_account import (
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.frameworks.pytorch import PROCESSORS
+from kernelscope.analysis.attribution.messages import messages
 from kernelscope.analysis.attribution.steps import Request
 from kernelscope.analysis.attribution.steps.model import critical_device
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.device.side import hardware_of
 from kernelscope.analysis.kernels.short_names import short
-from kernelscope.analysis.ranks.messages import messages
 from kernelscope.analysis.ranks.parts import HOST, HOSTS, IN_LAYERS, KERNELS, MESSAGE, OTHER
 from kernelscope.analysis.ranks.point_to_point import between, from_operators
 from kernelscope.analysis.recordings import reading
@@ -45,11 +45,11 @@ PARTS = ("compute", "communication", "copy", HOST, OTHER)  # of a rank's step, b
 _PART_OF = {
     COMPUTE: "compute", GRAPH: "compute", OUTSIDE: "compute", COMMUNICATION: "communication", COPY: "copy", INTERRUPTED: OTHER,
 }  # fmt: skip
-CAPTURE = "the capture"  # told the rank
-_HANDING = "c10d::"  # operators of PyTorch's library that communicates
-_NUMBER = re.compile(r"(?i)rank[^0-9a-z]?(\d+)|(\d+)(?!.*\d)")  # of a rank in a file's name: after "rank", else the last one
+CAPTURE = "the capture"  # gives the rank
+_HANDING = "c10d::"  # operators of PyTorch's communication library
+_NUMBER = re.compile(r"(?i)rank[^0-9a-z]?(\d+)|(\d+)(?!.*\d)")  # a rank in a file's name: after "rank", else the last number
 TABLES = ("collectives", "exposed", "segments", "windows", "computing")
-_TELLING = 3  # kernels, whose times two ranks have alike by chance no more
+_TELLING = 3  # kernels: with so many, two ranks do not have equal times by chance
 SEGMENT = ("collective", "what", "where", "name", "ns")
 
 
@@ -57,18 +57,21 @@ SEGMENT = ("collective", "what", "where", "name", "ns")
 class RankRecording:
     """One rank of a job.
 
-    rank, world: its number and how many there are, None where neither content nor name tells. told_by: which of the two told the
-    rank. device, hardware: what computes. steps: how many; step_ns: the mean one; window_ns: when the first of them begins and
-    the last one ends, clock of this rank; parts: PARTS with ns per step, which add up to it. collectives: in the order of their
-    starts, clock of this rank: operation, start_ns, end_ns, idle_ns (the device did nothing between the end of the one before and
-    this start), before_ns (from that end to this start; -1 of the first), bytes and members (see messages), posted_ns (of
-    messages that the program goes on from, see point_to_point.from_operators; null elsewhere). exposed: pieces of them that no
-    other kernel and no earlier collective hides, in steps: collective (place in collectives), start_ns, end_ns. segments: what
-    was done before each and after the one before it (SEGMENT): kernels by layer and name, ns as durations; and what the host did
-    while the device idled, by cause and the function, operator or range. windows: start_ns and end_ns of each step. computing:
-    start_ns and end_ns of when a kernel runs that does not communicate, in steps. warnings: what a reader of the capture must
-    know. table: gives each of TABLES by its name. work: the same for two only where they hold the same work, "" where too little
-    ran to tell. framework, tool: what was recorded and by what, None unknown. clock: wall, or one of its own.
+    rank, world: its number and the job's number of ranks, None if neither content nor name gives them. told_by: which of the two
+    gives the rank. device, hardware: what computes. steps: their number; step_ns: the mean step; window_ns: the first step's
+    start and the last one's end, by this rank's clock; parts: PARTS with ns per step, which add up to step_ns.
+
+    collectives: in order of start, by this rank's clock: operation, start_ns, end_ns, idle_ns (device idle between the end of the
+    one before and this start), before_ns (from that end to this start; -1 for the first), bytes and members (see messages),
+    posted_ns (of messages from which the program goes on, see point_to_point.from_operators; else null). exposed: their pieces in
+    steps that no other kernel and no earlier collective hides: collective (place in collectives), start_ns, end_ns. segments: the
+    activity between each collective and the one before it (SEGMENT): kernels by layer and name, with durations as ns; and what
+    the host did while the device was idle, by cause and function, operator or range. windows: start_ns and end_ns of each step.
+    computing: start_ns and end_ns of the times in steps when a kernel runs that does not communicate.
+
+    warnings: of the capture's reader. table: gives each of TABLES by name. work: equal for two recordings only if they hold the
+    same work, "" if too little ran to say. framework, tool: what was recorded and by which tool, None if unknown. clock: wall, or
+    a clock of its own.
     """
 
     path: str
@@ -90,17 +93,17 @@ class RankRecording:
 
     @cached_property
     def collectives(self) -> pd.DataFrame:
-        """Its collectives, kept: all of the analysis is of these."""
+        """Its collectives, cached: all of the analysis uses them."""
         return self.table("collectives")
 
     @cached_property
     def exposed(self) -> pd.DataFrame:
-        """The pieces that nothing hides, kept like these."""
+        """The exposed pieces of collectives, cached, too."""
         return self.table("exposed")
 
     @property
     def segments(self) -> pd.DataFrame:
-        """What was done before each collective; read each time."""
+        """The activity before each collective; read each time."""
         return self.table("segments")
 
     @property
@@ -110,19 +113,19 @@ class RankRecording:
 
     @property
     def computing(self) -> tuple[Int, Int]:
-        """Starts and ends of when it computes; read each time."""
+        """Starts and ends of the times when it computes; read each time."""
         return intervals.edges(self.table("computing"))
 
 
 def numbers(ranks: Sequence[RankRecording]) -> list[int]:
-    """Return the numbers of ranks: their places where nothing tells them."""
+    """Return the numbers of ranks: their places if unknown."""
     return [one.rank if one.rank is not None else place for place, one in enumerate(ranks)]
 
 
 def read(path: Path) -> list[RankRecording]:
-    """Return the ranks of a capture: the one that it says it is of, or a rank for each of its devices.
+    """Return the ranks of a capture: the rank that it names, or a rank for each of its devices.
 
-    Raises EvidenceError where it cannot be read or nothing ran on a device.
+    Raises EvidenceError if it cannot be read or holds no work of a rank.
     """
     trace = reading.read(path)
     rank, told_by = _rank(trace, path.name)
@@ -156,8 +159,8 @@ def _of_device(trace: Trace, path: Path, device: str, rank: int | None, told_by:
 
 
 def _of_host(trace: Trace, path: Path, rank: int | None, told_by: str) -> RankRecording:
-    """Return a rank that computes on processors: its collectives are ranges of the library that communicates: gloo:all_reduce."""
-    # what hands data to the library that communicates computes nothing
+    """Return a rank that computes on processors: its collectives are the communication library's ranges, as gloo:all_reduce."""
+    # operators that hand data to the communication library compute nothing
     handing = trace.kernels["name"].astype("string").str.startswith(_HANDING).fillna(False)
     kernels = trace.kernels[trace.kernels["start_ns"].notna() & ~handing]
     name = trace.ranges["name"].astype("string")
@@ -166,7 +169,7 @@ def _of_host(trace: Trace, path: Path, rank: int | None, told_by: str) -> RankRe
         known = (trace.info.get("unavailable") or {}).get("kernels")
         reason = f" ({known})" if known and kernels.empty else ""
         raise EvidenceError(
-            f"{path}: no accelerator computes in it{reason}, and no steps with collectives of a processor's ranks are in it"
+            f"{path}: it has no work of an accelerator{reason}, and no steps with collectives of ranks on processors"
         )
     operation = talking["name"].astype("string").str.replace(PROCESSORS, "", regex=True).str.strip("_").str.replace("_", "-")
     named = from_operators(trace, talking.assign(algorithm=operation))
@@ -189,10 +192,10 @@ def _of_host(trace: Trace, path: Path, rank: int | None, told_by: str) -> RankRe
 
 
 def _ranges(trace: Trace, collectives: pd.DataFrame, kernels: pd.DataFrame, windows: tuple[Int, Int]) -> pd.DataFrame:
-    """Return what ranges the loop's thread was in before each collective while nothing computed, the innermost counts."""
+    """Return the innermost ranges of the loop's thread before each collective, while nothing computed."""
     own = trace.ranges[~trace.ranges["name"].astype("string").str.match(PROCESSORS).fillna(False).to_numpy(bool)]
     thread = trace.steps["thread"].iloc[0]
-    if not (own["thread"] == thread).fillna(False).any():  # steps that were found elsewhere than in ranges are of no thread
+    if not (own["thread"] == thread).fillna(False).any():  # steps that do not come from ranges have no thread
         thread = own["thread"].mode().get(0)
     mine = own[(own["thread"] == thread).fillna(False).to_numpy(bool)]
     row, start, end = intervals.leaves(*intervals.spans(mine))
@@ -212,7 +215,7 @@ def _warnings(trace: Trace) -> tuple[str, ...]:
 
 
 def _work(kernels: pd.DataFrame) -> str:
-    """Return a digest of when kernels begin and how long they take, from the first one on: clocks may be written otherwise."""
+    """Return a digest of the kernels' starts, from the first one on, and durations: the clock's origin does not matter."""
     if len(kernels) < _TELLING:
         return ""
     return hashlib.sha256(np.concatenate(same_work.course(kernels)).tobytes()).hexdigest()
@@ -232,16 +235,16 @@ def _rank(trace: Trace, name: str) -> tuple[int | None, str]:
 
 
 def rank_in(name: str) -> int | None:
-    """Return the rank that a file's name tells: the number after "rank", else the last one; None where there is none."""
+    """Return the rank in a file's name: the number after "rank", else the last number; None if there is none."""
     found = _NUMBER.search(name)
     return int(next(filter(None, found.groups()))) if found else None
 
 
 def _parts(rows: pd.DataFrame) -> dict[str, int]:
-    """Return the step by PARTS; what the host did while the device idled is known where its calls or operators were recorded."""
+    """Return the step by PARTS. Idle time is HOST's if the host's calls or operators were recorded, else OTHER."""
     unseen = (rows["part"] == IDLE) & (rows["cause"] == idle_causes.UNSEEN)
     part = rows["part"].map(_PART_OF).where(rows["part"] != IDLE, HOST).mask(unseen, OTHER)
-    talks = (rows["part"] == OUTSIDE) & (rows["kind"] == "communication")  # wherever its launch is
+    talks = (rows["part"] == OUTSIDE) & (rows["kind"] == "communication")  # counts in the step that it runs in
     part = part.mask(talks.fillna(False), "communication")
     sums = rows.groupby(part)["time_ns"].sum()
     return {name: int(sums.get(name, 0)) for name in PARTS}
@@ -259,8 +262,8 @@ def _tables(
     collectives: pd.DataFrame, exposed: pd.DataFrame, segments: list[pd.DataFrame], windows: tuple[Int, Int],
     kernels: pd.DataFrame,
 ) -> Callable[[str], pd.DataFrame]:  # fmt: skip
-    """Return what gives each of TABLES by its name. kernels: those that compute."""
-    # between the gaps of a window it computes
+    """Return a function that gives each of TABLES by name. kernels: those that compute."""
+    # outside the gaps of a window it computes
     computing = intervals.uncovered(*intervals.uncovered(*intervals.edges(kernels), *windows), *windows)
     times = [pd.DataFrame({"start_ns": start, "end_ns": end}) for start, end in (windows, computing)]
     return dict(zip(TABLES, (collectives, exposed, pd.concat(segments, ignore_index=True), *times), strict=True)).__getitem__
@@ -271,7 +274,7 @@ def _outermost(windows: tuple[Int, Int]) -> tuple[int, int]:
 
 
 def _collectives(trace: Trace, talking: pd.DataFrame, others: pd.DataFrame, rank: int | None) -> pd.DataFrame:
-    """Return the collectives in the order of their starts (see RankRecording). rank: whose they are."""
+    """Return the collectives in order of start (see RankRecording). rank: whose they are."""
     table = talking.sort_values("start_ns", kind="stable").reset_index(drop=True)
     operation = table["algorithm"].astype("string").fillna(table["name"].astype("string").map(short))
     start, end = intervals.edges(table)
@@ -299,19 +302,19 @@ def _collectives(trace: Trace, talking: pd.DataFrame, others: pd.DataFrame, rank
 
 
 def _exposed(collectives: pd.DataFrame, others: pd.DataFrame, windows: tuple[Int, Int]) -> pd.DataFrame:
-    """Return the pieces of collectives that nothing hides; of several at once the earliest owns an instant."""
+    """Return the exposed pieces of collectives; of several at once, the earliest owns an instant."""
     start, end = intervals.edges(collectives)
     reached = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]]) if len(end) else end
     begun = np.maximum(start, reached)
     mine = np.flatnonzero(end > begun)
-    # without computing: gaps of the others within the steps, cut by the collectives
+    # no computing: gaps between the other kernels in the steps, cut by the collectives
     free = intervals.uncovered(*intervals.edges(others), *windows)
     index, _, first, last = intervals.split_at(begun[mine], end[mine], *free)
     return pd.DataFrame({"collective": mine[index], "start_ns": first, "end_ns": last})
 
 
 def _kernels(collectives: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
-    """Return what computed before each collective and after the one before, by layer and kernel."""
+    """Return the kernels between each collective and the one before it, by layer and kernel."""
     table = pd.DataFrame(
         {"where": others["layer"].astype("string").fillna("").to_numpy(),
          "name": others["name"].astype("string").map(short).to_numpy(),
@@ -321,7 +324,7 @@ def _kernels(collectives: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
 
 
 def _host(trace: Trace, collectives: pd.DataFrame, kernels: pd.DataFrame, windows: tuple[Int, Int]) -> pd.DataFrame:
-    """Return what the host did before each collective while the device idled, by cause and what exactly it was in."""
+    """Return what the host did before each collective while the device was idle, by cause and detail."""
     free = intervals.uncovered(*intervals.edges(kernels), *windows)
     pieces = idle_causes.pieces(trace, free, windows)
     table = pd.DataFrame(
@@ -332,7 +335,7 @@ def _host(trace: Trace, collectives: pd.DataFrame, kernels: pd.DataFrame, window
 
 
 def _by_collective(collectives: pd.DataFrame, start: Int, table: pd.DataFrame, what: str) -> pd.DataFrame:
-    """Return what begins at these times, added up by the collective that comes next; what no collective follows is left out."""
+    """Return rows that begin at these times, added up by the collective that follows; rows that none follows are left out."""
     place = np.searchsorted(collectives["start_ns"].to_numpy(np.int64), start, side="right")
     table = table.assign(collective=place, what=what)
     table = table[table["collective"] < len(collectives)]

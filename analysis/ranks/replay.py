@@ -1,11 +1,10 @@
-"""What a job would gain: its ranks' work and collectives are played again, with something of them changed.
+"""What a job would gain: its ranks' work and collectives are replayed with changes.
 
-Each rank has work of its own, which goes on in order, and collectives, which nobody leaves before all have begun them and their
-transfer is over. A rank goes past the place in its work at which a collective ended only when that is so. Work that hid a
-collective keeps its place in it. Who sends a message and goes on is not held up by it: that is work of its own. Played unchanged,
-the job takes what it took but for an error, which is told: where it is too large, nothing is predicted. The idea is that of dPRO
-(Hu et al., MLSys 2022) and of ByteDance's study of stragglers (Lin et al., OSDI 2025): slowdown = time as it was / time with the
-mean of the ranks' work.
+Each rank has its own work, which runs in order, and collectives, which no rank leaves before all have begun them and the transfer
+is over. A rank passes the place in its work at which a collective ended only then. Work that hid a collective keeps its place in
+it. A rank that sends a message and goes on is not held up by it: this counts as its own work. The error of an unchanged replay is
+reported, and if it is too large, nothing is predicted. The idea is that of dPRO (Hu et al., MLSys 2022) and of ByteDance's study
+of stragglers (Lin et al., OSDI 2025): slowdown = measured time / time with the mean of the ranks' work.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from kernelscope.analysis.trace import intervals
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
-MOST_ERROR = 0.05  # of the measured time, by which an unchanged job may be played wrongly
+MOST_ERROR = 0.05  # of the measured time: the largest error of an unchanged replay
 
 
 @dataclass(frozen=True)
 class Played:
-    """What is played, in ns of all steps together.
+    """A job to replay, in ns over all steps.
 
     begins, ends: [collectives, ranks], the place in a rank's own work at which it begins a collective, and at which the
-    collective is over; NaN where it is not in it, and an infinite end where the rank goes on. transfer: the same, from when the
-    last one has begun. ended: the same, how many of the collectives were over for the rank when it began this one. work: of each
-    rank, all of its own. waited: as begins, how long others waited for what the rank worked before it. alike: whether all ranks
-    are in all of them and none is a message, so that ranks should work alike between two of them.
+    collective is over; NaN if the rank is not in it, and an infinite end if the rank goes on. transfer: in the same shape, the
+    time from the last rank's begin. ended: in the same shape, how many of the collectives were over for the rank when it began
+    this one. work: each rank's whole own work. waited: in the same shape, how long others waited for the rank's work before
+    it. alike: whether all ranks are in all collectives and none is a message, so ranks should work alike between two of them.
     """
 
     begins: Float
@@ -52,15 +51,15 @@ class Played:
     def time(self) -> float:
         """Return how long the job takes until its last rank is done."""
         ranks = np.arange(len(self.work))
-        stalled = np.zeros((len(self.begins) + 1, len(ranks)))  # of each rank, after so many collectives
+        stalled = np.zeros((len(self.begins) + 1, len(ranks)))  # each rank's stall after so many collectives
         rows = zip(self.begins, self.ends, self.transfer, self.ended, strict=True)
         for number, (begins, ends, transfer, ended) in enumerate(rows):  # one by one: each waits for all
             over = np.nanmax(begins + stalled[ended, ranks]) + transfer
-            stalled[number + 1] = np.fmax(stalled[number], over - ends)  # whoever is not in it goes on
+            stalled[number + 1] = np.fmax(stalled[number], over - ends)  # ranks that are not in it go on
         return float((self.work + stalled[-1]).max())
 
     def with_work(self, spans: Float) -> Played:
-        """Return the same with other work. spans: [collectives + 1, ranks], from each begin to the next one, and to the end."""
+        """Return the job with other work. spans: [collectives + 1, ranks], from each begin to the next, and to the end."""
         reached = np.concatenate([np.zeros((1, spans.shape[1])), np.cumsum(spans, axis=0)])
         known = np.concatenate([np.zeros((1, spans.shape[1])), self.begins, self.work[None]])
         ranks = range(spans.shape[1])
@@ -68,11 +67,11 @@ class Played:
         return replace(self, begins=reached[1:-1], ends=ends, work=reached[-1])
 
     def scaled(self, factors: Float) -> Played:
-        """Return the same with all work of each rank multiplied: groups of ranks have no spans between collectives in common."""
+        """Return the job with each rank's work multiplied: groups of ranks share no spans between collectives."""
         return replace(self, begins=self.begins * factors, ends=self.ends * factors, work=self.work * factors)
 
     def without(self, rank: int, surplus: float) -> Played:
-        """Return the same with less work of a rank: where others waited for it, and if that is not enough, everywhere."""
+        """Return the job with less work of a rank: where others waited for it, and if that is not enough, everywhere."""
         order = np.argsort(self.begins[:, rank], kind="stable")[: int((~np.isnan(self.begins[:, rank])).sum())]
         known = np.concatenate([[0.0], self.begins[order, rank], [self.work[rank]]])
         spans = np.maximum(np.diff(known), 0.0)
@@ -95,10 +94,10 @@ class Played:
 def played(
     places: Int, ranks: Sequence[RankRecording], clocks: Clocks, blame: pd.DataFrame | None = None
 ) -> tuple[Played, float]:
-    """Return a job to be played, and how long it took as measured, in ns. places: matched collectives, [collectives, ranks].
+    """Return a job to replay and its measured time (ns). places: matched collectives, [collectives, ranks].
 
-    blame: who made others wait (see waiting.blamed), where that is known. It begins with the first rank's first step and ends
-    with the last rank's last one, by corrected clocks.
+    The job begins with the first rank's first step and ends with the last rank's last step, by corrected clocks. blame: who made
+    others wait (see waiting.blamed), if known.
     """
     begun = min(one.window_ns[0] - offset for one, offset in zip(ranks, clocks.offsets_ns, strict=True))
     over = max(one.window_ns[1] - offset for one, offset in zip(ranks, clocks.offsets_ns, strict=True))
@@ -125,30 +124,30 @@ def played(
 
 
 def _transfers(start: Any, end: Any, message: npt.NDArray[np.bool_]) -> Float:
-    """Return how long collectives go on for their ranks once the last one has begun, [collectives, ranks].
+    """Return how long collectives last for their ranks after the last one has begun, [collectives, ranks].
 
-    All leave a collective together, at their mean end: what is between them is clocks. A message is over for each of both when it
-    says so. start, end: by corrected clocks; an end is masked where the rank goes on.
+    All ranks leave a collective together, at their mean end: differences are clock errors. A message is over for each of its two
+    ranks at that rank's own end. start, end: by corrected clocks; an end is masked if the rank goes on.
     """
     together = np.where(message[:, None], end.filled(0.0), end.mean(axis=1, keepdims=True).filled(0.0))
     return np.asarray(np.maximum(together - start.max(axis=1, keepdims=True).filled(0.0), 0.0))
 
 
 def _ended(start: Any, end: Any) -> Int:
-    """Return how many collectives, in this order, were over for a rank when it began each: [collectives, ranks]."""
+    """Return how many collectives, in this order, were over for each rank when it began each one: [collectives, ranks]."""
     reached = np.maximum.accumulate(end.filled(np.iinfo(np.int64).min), axis=0)
     ended = [np.searchsorted(reached[:, rank], start.data[:, rank], side="right") for rank in range(start.shape[1])]
     return np.asarray(np.minimum(np.column_stack(ended), np.arange(len(start))[:, None]))
 
 
 def _of_rank(one: RankRecording, places: Int, going_on: npt.NDArray[np.bool_], since: int) -> tuple[Float, Float, float]:
-    """Return the places in a rank's own work at which collectives begin and end, and all of that work; since: on its clock."""
+    """Return the places in a rank's own work at which collectives begin and end, and its whole work. since: by its clock."""
     held_up = waiting.matched_as(np.where(going_on, -1, places), one)[one.exposed["collective"].to_numpy(np.int64)] >= 0
     start, end = (np.sort(edge[held_up]) for edge in intervals.edges(one.exposed))  # none overlap
     stalled = np.concatenate([[0], np.cumsum(end - start)])
 
     def own(at: Int) -> Float:
-        """Return the work that is done by a time: what passed without what nothing hid."""
+        """Return the work that is done by a time: the time that passed, less exposed collectives."""
         place = np.searchsorted(start, at, side="right")
         last = np.clip(place - 1, 0, None)
         unfinished = np.where(place > 0, np.clip(end[last] - at, 0, None), 0) if len(end) else 0
@@ -160,12 +159,12 @@ def _of_rank(one: RankRecording, places: Int, going_on: npt.NDArray[np.bool_], s
 
 
 def what_if(job: Played, measured_ns: float, late: Sequence[int]) -> tuple[float, dict[str, float]]:
-    """Return by which part of the measured time the unchanged job is played wrongly, and the job's time with changes, ns.
+    """Return the unchanged replay's error, as a share of the measured time, and the job's time with each change, ns.
 
-    late: places of the ranks that others wait for most. Changes: NO_LATE (they work as long as the others on the mean),
-    "balanced work" (all ranks work as long as the mean of them) and "no transfer" (a network that takes no time). Between two
-    collectives ranks are compared; where groups of ranks have collectives of their own, or ranks send messages, in all of their
-    work. Empty where the error is larger than MOST_ERROR.
+    late: places of the ranks that others wait for most. Changes: NO_LATE (they work as long as the mean of the others),
+    "balanced work" (all ranks work as long as their mean) and "no transfer" (a network that takes no time). Ranks are compared
+    between two collectives; if groups of ranks have their own collectives, or ranks send messages, over all of their work.
+    No times if the error exceeds MOST_ERROR.
     """
     error = job.time() / max(measured_ns, 1.0) - 1.0
     if abs(error) > MOST_ERROR:
@@ -186,7 +185,7 @@ def what_if(job: Played, measured_ns: float, late: Sequence[int]) -> tuple[float
 
 
 def _scaled(job: Played, late: Sequence[int]) -> dict[str, Played]:
-    """Return the job with the work of all ranks made their mean, and with that of late ranks made the mean of the others."""
+    """Return the job with each rank's work set to their mean, and with the work of late ranks set to the mean of the others."""
     others = np.delete(job.work, late)
     changed = {"balanced work": job.scaled(job.work.mean() / np.maximum(job.work, 1.0))}
     if len(late) and len(others):

@@ -1,8 +1,8 @@
-"""What ranks wait for one another: each collective split into waiting and transfer, and waiting charged to who came last.
+"""How ranks wait for one another: each collective is split into waiting and transfer, and waiting is charged to the last rank.
 
-With corrected clocks a rank waits in a collective until the last one begins it; the rest is the transfer. The last one's lateness
-is explained by what it did meanwhile, against the median of the others: kernels that took longer, or the host.
-Between the ranks' ends of that collective no more than the clocks' uncertainty lies.
+With corrected clocks, a rank waits in a collective until the last one begins it; the rest is the transfer. The lateness of the
+last rank is explained by what it did meanwhile, compared with the median of the others: longer kernels, or the host. The ranks'
+ends of a collective are no farther apart than the clocks' uncertainty.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BLAMED = ("collective", "operation", "rank", "others_ns", "cause", "where", "nam
 
 
 def waits(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> Int:
-    """Return [collectives, ranks]: how long each rank waits in each matched collective for the last one to begin it, ns."""
+    """Return [collectives, ranks]: how long each rank waits in each matched collective for the last rank's begin, ns."""
     start, end = times(places, ranks)
     corrected = start - clocks.offsets_ns
     waited = np.minimum(corrected.max(axis=1, keepdims=True) - corrected, end - start)
@@ -35,9 +35,9 @@ def waits(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> Int:
 
 
 def going_on(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> npt.NDArray[np.bool_]:
-    """Return [collectives, ranks]: where a rank sends a message without waiting for the other.
+    """Return [collectives, ranks]: whether a rank sends a message without waiting for the other.
 
-    That is where the program goes on from it, and where it ends before the other begins to receive.
+    It does if the program goes on from the send, or if the send ends before the other rank begins to receive.
     """
     result = np.zeros(places.shape, dtype=bool)
     sender, receiver = ends(of_first(places, ranks, ["group"])["group"], numbers(ranks))
@@ -54,7 +54,7 @@ def going_on(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> npt
 
 
 def corrected(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> tuple[Masked, Masked]:
-    """Return starts and ends by corrected clocks, [collectives, ranks]; an end is masked, too, where the rank goes on before."""
+    """Return starts and ends by corrected clocks, [collectives, ranks]; an end is also masked if the rank goes on before it."""
     start, end = times(places, ranks)
     masked = np.ma.getmaskarray(end) | going_on(places, ranks, clocks)
     return start - clocks.offsets_ns, np.ma.masked_array(end.data - clocks.offsets_ns, mask=masked)
@@ -63,7 +63,7 @@ def corrected(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> tu
 def singles(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> npt.NDArray[np.float64]:
     """Return how long each matched collective took once the last rank had begun it, ns.
 
-    NaN where a message had been sent before it was asked for: nothing tells when it came.
+    NaN for a message that was sent before the receiver asked for it: when it arrived is unknown.
     """
     start, end = corrected(places, ranks, clocks)
     taken = np.maximum((end.mean(axis=1) - start.max(axis=1)).filled(0.0), 0.0)
@@ -72,13 +72,13 @@ def singles(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> npt.
 
 
 def times(places: Int, ranks: Sequence[RankRecording]) -> tuple[Masked, Masked]:
-    """Return starts and ends of matched collectives, [collectives, ranks], by each rank's clock; masked where it is not in it."""
+    """Return starts and ends of matched collectives, [collectives, ranks], by each rank's clock; masked if it is not in it."""
     start, end = (_of_matched(places, ranks, name) for name in _ENDS)
     return start, end
 
 
 def exposed_waits(places: Int, ranks: Sequence[RankRecording], wait_ns: Int) -> Int:
-    """Return [collectives, ranks]: the part of the waiting that no kernel of the rank hides, in its steps, ns."""
+    """Return [collectives, ranks]: the waiting in a rank's steps that none of its kernels hides, ns."""
     result = np.zeros(places.shape, dtype=np.int64)
     for number, one in enumerate(ranks):
         row = matched_as(places[:, number], one)
@@ -94,14 +94,14 @@ def exposed_waits(places: Int, ranks: Sequence[RankRecording], wait_ns: Int) -> 
 def blamed(places: Int, ranks: Sequence[RankRecording], clocks: Clocks, wait_ns: Int, exposed_ns: Int) -> pd.DataFrame:
     """Return who made others wait, at which matched collective, and what made it late (BLAMED).
 
-    rank: place in `ranks`; -1 where the last two begin within the clocks' uncertainty. others_ns: what others waited for it,
-    exposed; all rows together are all of `exposed_ns` (see `charged`). cause: KERNELS or HOSTS, whichever took it longer before
-    this collective than the median of the others; where and name: the layer and kernel, or what the host was in, that took most
-    longer; null where nothing did.
+    rank: place in `ranks`; -1 if the last two begin within the clocks' uncertainty. others_ns: how long others waited for it,
+    exposed; all rows add up to `exposed_ns` (see `charged`). cause: KERNELS or HOSTS, whichever exceeds the median of the others
+    more before this collective. where, name: the layer and kernel, or what the host was in, that exceeds it most; null if none
+    does.
     """
     start, _ = times(places, ranks)
     corrected = start - clocks.offsets_ns
-    began = corrected.filled(np.iinfo(np.int64).min // 2)  # who is not in it comes first
+    began = corrected.filled(np.iinfo(np.int64).min // 2)  # ranks that are not in it sort first
     order = np.argsort(began, axis=1, kind="stable")
     last = order[:, -1]
     behind = np.take_along_axis(began, order, axis=1)
@@ -111,7 +111,7 @@ def blamed(places: Int, ranks: Sequence[RankRecording], clocks: Clocks, wait_ns:
     at = table["collective"].to_numpy(np.int64)
     rank = table["rank"].to_numpy(np.int64)
     late = np.where(rank >= 0, rank, last[at])
-    first = before.data[at, late] < 0  # nothing is known of what was before
+    first = before.data[at, late] < 0  # no collective before it, so the time before is unknown
     by_host = first | (_more(idle[at], late) >= _more((before - idle)[at], late))
     table["cause"] = np.where(by_host, HOSTS, KERNELS)
     table["operation"] = of_first(places, ranks, ["operation"])["operation"].to_numpy(dtype=object)[at]
@@ -119,7 +119,7 @@ def blamed(places: Int, ranks: Sequence[RankRecording], clocks: Clocks, wait_ns:
 
 
 def of_first(places: Int, ranks: Sequence[RankRecording], names: Sequence[str]) -> pd.DataFrame:
-    """Return columns of matched collectives as the first rank that is in each has them."""
+    """Return columns of matched collectives, each from the first rank that is in it."""
     first = (places >= 0).argmax(axis=1)
     tables = []
     for number, one in enumerate(ranks):
@@ -137,7 +137,7 @@ def _of_matched(places: Int, ranks: Sequence[RankRecording], name: str) -> Maske
 
 
 def matched_as(places: Int, one: RankRecording) -> Int:
-    """Return for each collective of a rank which of the matched ones it is, -1 for none."""
+    """Return the number of the matched collective for each collective of a rank; -1 if it is not matched."""
     row = np.full(len(one.collectives), -1, dtype=np.int64)
     among = np.flatnonzero(places >= 0)
     row[places[among]] = among
@@ -145,7 +145,7 @@ def matched_as(places: Int, one: RankRecording) -> Int:
 
 
 def _more(values: Masked, last: Int) -> npt.NDArray[np.float64]:
-    """Return by how much the last rank's value is larger than the median of the others; values: [collectives, ranks]."""
+    """Return by how much the last rank's value exceeds the median of the others; values: [collectives, ranks]."""
     mine = np.take_along_axis(values.data, last[:, None], axis=1)[:, 0]
     others = values.astype(float).filled(np.nan)
     np.put_along_axis(others, last[:, None], np.nan, axis=1)
@@ -153,7 +153,7 @@ def _more(values: Masked, last: Int) -> npt.NDArray[np.float64]:
 
 
 def _asked(places: Int, ranks: Sequence[RankRecording], at: Int, cause: Any) -> pd.DataFrame:
-    """Return what all ranks did, by these causes, before these collectives: their segments, with the rank's place."""
+    """Return the segments of all ranks before these collectives, by these causes, with the rank's place."""
     tables = [one.segments for one in ranks]
     row = np.concatenate(
         [
@@ -162,7 +162,7 @@ def _asked(places: Int, ranks: Sequence[RankRecording], at: Int, cause: Any) -> 
         ]
     )
     rank = np.repeat(np.arange(len(ranks)), [len(table) for table in tables])
-    whole = pd.concat(tables, ignore_index=True)  # once: to change each rank's would take longer than to read it
+    whole = pd.concat(tables, ignore_index=True)  # once: changing each rank's table would take longer than reading it
     del tables
     asked = np.zeros((len(places), 2), dtype=bool)
     asked[at, (cause == HOSTS).astype(np.int64)] = True
@@ -172,9 +172,9 @@ def _asked(places: Int, ranks: Sequence[RankRecording], at: Int, cause: Any) -> 
 
 
 def _longer(places: Int, ranks: Sequence[RankRecording], at: Int, late: Int, cause: Any) -> pd.DataFrame:
-    """Return where and name of what took most longer on late ranks before collectives, by the number of each row.
+    """Return where and name of the segment that took late ranks most extra time before collectives, by row number.
 
-    at, late, cause: the collective, the rank and the cause of each row.
+    at, late, cause: each row's collective, rank and cause.
     """
     whole = _asked(places, ranks, at, cause)
     rows = pd.DataFrame({"row": np.arange(len(at)), "collective": at, "what": cause, "late": late}).astype({"what": object})

@@ -1,1 +1,1 @@
-"""What kernelscope recorded itself, or imported: folders, and the files in them."""
+"""What kernelscope recorded or imported: folders, and the files in them."""

@@ -1,5 +1,5 @@
-"""Run folders that were packed for the way: a path may name an archive of what `run`, `compare`, `sweep`, `profile`, `import` or
-the portable agent wrote, or a folder in one (run.zip/pytorch).
+"""Packed run folders: a path may name an archive of what `run`, `compare`, `sweep`, `profile`, `import` or the portable agent
+wrote, or a folder in one (run.zip/pytorch).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ _HEAD = 4096  # bytes
 _MAGIC = (b"PK\x03\x04", b"BZh", b"\xfd7zXZ")
 _GZIP = b"\x1f\x8b"
 
-_unpacked: dict[Path, Path | None] = {}  # the archives of this process, and the folders of ours that were in them
+_unpacked: dict[Path, Path | None] = {}  # archives opened by this process, and our folders in them
 
 
 def folder(path: Path) -> Path:
-    """Return the folder to read for a path: that in an archive, unpacked for as long as the process lives; else the path itself.
+    """Return the folder to read for a path: its unpacked copy if the path names an archive or a folder in one, else the path.
 
-    Raises EvidenceError for an archive that cannot be unpacked safely.
+    The copy is kept while the process lives. Raises EvidenceError for an archive that cannot be unpacked safely.
     """
     for archive in (path, *path.parents):
         if archive.is_dir():
@@ -42,7 +42,7 @@ def _folder_in(archive: Path) -> Path | None:
 
 
 def _inner(head: bytes) -> bytes:
-    """Return how a file begins, of gzip what is in it: most files of gzip are captures."""
+    """Return a file's first bytes, unpacked if it is a gzip file: most gzip files are captures."""
     if not head.startswith(_GZIP):
         return head
 
@@ -53,7 +53,7 @@ def _inner(head: bytes) -> bytes:
 
 
 def named(text: str) -> str:
-    """Return a text with archives named where it names folders that were unpacked of them."""
+    """Return a text with the names of unpacked folders replaced by those of their archives."""
     for archive, one in _unpacked.items():
         if one is not None:
             text = text.replace(str(one), str(archive))

@@ -1,4 +1,4 @@
-"""From a file of any format to a Trace: device work is related to its launches, kernels get their kinds, all is checked."""
+"""Read a file of any format into a Trace: device work is related to its launches, kernels get their kinds, all is checked."""
 
 from __future__ import annotations
 
@@ -15,36 +15,38 @@ from kernelscope.analysis.attribution import device_steps, launches
 from kernelscope.analysis.attribution.steps import markers
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.packed import plain_file
-from kernelscope.analysis.formats.format import Format, detect, format_named
+from kernelscope.analysis.formats.format import Format, chosen, detect
 from kernelscope.analysis.kernels import names, work
 from kernelscope.analysis.recordings import named_twice
 from kernelscope.analysis.trace import Trace, clocks, duplicates, hiding
 from kernelscope.analysis.trace.merge import merged
 
-# Diagnostics that tell no loss. All others tell what a file says and the Trace lacks: a new one is said until it is listed here.
+# Diagnostics of no loss. All others mean that the Trace lacks something in the file: a new one is reported until it is listed
+# here.
 _NO_LOSS = re.compile(
-    # odd, and read
+    # odd, but read
     r"^(?:launches without a kernel|calls with several kernels|API calls that repeat|ranges that outlast)"
     r"|^kernels launched outside|without their API call$|before their launch$|^ranges not in stack order$"
     r"|^device rows on no stream$|of unknown (?:process|size|name)$|taken for kernels$|stand on thread 0$"
     r"|not demangled$|cut short(?: by the tool)?$"
-    r"|beyond the sum below the table|overhead\b.*, ns$|, mended$|^dump not closed$|^times of a clock that nothing ties"
+    r"|beyond the sum below the table|overhead\b.*, ns$|^collectives without a transfer"
+    r"|, mended$|^dump not closed$|^times of a clock that nothing ties"
     r"|^nsys: |^errors and warnings of the profiler$"
-    r"|^packets that were lost before others$"  # Perfetto says it of the first packet of each sequence, too
-    # elsewhere again, or derived from what is read
+    r"|^packets that were lost before others$"  # Perfetto also sets it on the first packet of each sequence
+    # also present elsewhere, or derived from what is read
     r"|written twice$|^duplicates on|again as tasks$|in two tables$|^tasks of collectives|^annotations projected on"
     r"|of operators that called others$|are no transfers$|^steps (?:at the end|of|cut|inside)|^minibatches of other threads$"
-    # of a time outside of the capture
+    # outside the time of the capture
     r"|^open ranges$|^calls without an end$|^(?:ends of ranges|range ends) without(?: a)? start$|taken before the capture"
-    # of no use to any analysis
+    # unused by any analysis
     r"|\bnot read$|^values not available$|^values that are no numbers$|are no kernels or copies$"
 )
 
 
 def read(path: Path, form: str | None = None, keep_secrets: bool = False) -> Trace:
-    """Return the Trace of one capture, its tables related and checked; `form` is a format's name, found out if not given.
+    """Return the Trace of one capture, its tables related and checked. form: a format's name; recognised from the file if None.
 
-    Raises EvidenceError when it cannot be read.
+    Raises EvidenceError if it cannot be read.
     """
     with reading(path, form, keep_secrets) as trace:
         return trace
@@ -52,19 +54,19 @@ def read(path: Path, form: str | None = None, keep_secrets: bool = False) -> Tra
 
 @contextmanager
 def reading(path: Path, form: str | None = None, keep_secrets: bool = False) -> Iterator[Trace]:
-    """Give the Trace that `read` returns while the capture is still searched for secrets.
+    """Yield the Trace that `read` returns, while the capture is still searched for secrets.
 
-    Its info says what was found, as warnings and notes, at the end only. What looks like one is overwritten in the Trace, unless
-    keep_secrets.
+    The search adds its warnings and notes to the Trace's info only at the end. What looks like a secret is overwritten in the
+    Trace, unless keep_secrets.
     """
     with (
         plain_file(path) as plain,
-        ThreadPoolExecutor(max_workers=1) as beside,  # the search for secrets takes a second core where there is one
+        ThreadPoolExecutor(max_workers=1) as beside,  # the search for secrets can use a second core
     ):
-        chosen = format_named(form) if form else detect(plain)
+        read_as = chosen(plain, form)
         searching = beside.submit(secrets.remarks, plain, shown=path)
-        with _explained(path, chosen), _named_wrongly(path, plain, form):
-            trace = chosen.read(plain)
+        with _explained(path, read_as), _named_wrongly(path, plain, read_as.name if form else None):
+            trace = read_as.read(plain)
             before = len(trace.info.get("warnings", []))
             finish(trace)
             if more := trace.info.get("warnings", [])[before:]:
@@ -75,25 +77,26 @@ def reading(path: Path, form: str | None = None, keep_secrets: bool = False) -> 
             for line in _lost(trace):
                 trace.info.setdefault("warnings", []).append(f"{path.name}: {line}")
         yield trace
-        with _explained(path, chosen):
+        with _explained(path, read_as):
             for kind, line in searching.result():
                 trace.info.setdefault(kind, []).append(line)
 
 
 @contextmanager
 def _named_wrongly(path: Path, plain: Path, form: str | None) -> Iterator[None]:
-    """Where a capture cannot be read as the format that somebody named, say which one it is, if it is another."""
+    """If a capture cannot be read as the format that the user named, say which format it really has."""
     try:
         yield
     except (EvidenceError, LookupError, TypeError, ValueError) as error:
         found = _detected(plain) if form else None
         if found not in (None, form):
-            raise EvidenceError(f"{path}: is of another format than {form} by its content ({found}); leave out --from") from error
+            what = f"its content is of format {found}, not {form}"
+            raise EvidenceError(f"{path}: {what}; leave out --from") from error
         raise
 
 
 def _detected(plain: Path) -> str | None:
-    """Return the name of a capture's format by its content; None where that is none."""
+    """Return the format's name for a capture, by its content; None if it has none."""
     try:
         return detect(plain).name
     except EvidenceError:
@@ -102,7 +105,7 @@ def _detected(plain: Path) -> str | None:
 
 @contextmanager
 def _explained(path: Path, form: Format) -> Iterator[None]:
-    """Turn what goes wrong in reading a capture into an EvidenceError that names it."""
+    """Turn any failure to read a capture into an EvidenceError that names the capture."""
     try:
         yield
     except EvidenceError as error:
@@ -110,14 +113,14 @@ def _explained(path: Path, form: Format) -> Iterator[None]:
             raise
         raise EvidenceError(f"{path}: {error}") from error
     except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError, pa.ArrowException) as error:
-        # a reader met what it was not built for; the user needs the file and whom to tell, not the stack
+        # an unexpected case in a reader: the user needs the file's name and the request to report it, not a stack trace
         reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no details'}"
         raise EvidenceError(f"{path}: cannot be read as {form.title} ({reason}); please report it") from error
 
 
 @contextmanager
 def reading_all(paths: Sequence[Path], form: str | None = None, keep_secrets: bool = False) -> Iterator[Trace]:
-    """Give one Trace of several captures of the same run (see formats.merge); of a single one as `reading` does."""
+    """Yield one Trace of several captures of the same run (see trace.merge); of a single one as `reading` does."""
     if len(paths) == 1:
         with reading(paths[0], form, keep_secrets) as trace:
             yield trace
@@ -127,38 +130,38 @@ def reading_all(paths: Sequence[Path], form: str | None = None, keep_secrets: bo
 
 
 def lost(trace: Trace) -> dict[str, int]:
-    """Return what of a capture could not be used: its diagnostics, without those that tell no loss."""
+    """Return counts of what could not be used of a capture: its diagnostics, except those that mean no loss."""
     named = {name.replace("_", " "): count for name, count in sorted(trace.diagnostics.items()) if count}
     return {name: count for name, count in named.items() if not _NO_LOSS.search(name)}
 
 
 def twice(trace: Trace) -> dict[str, int]:
-    """Return what a capture holds twice, and the Trace once: the more of each, by what they are."""
+    """Return counts of what a capture holds twice and the Trace once, by what it is."""
     return {name: count for name, count in trace.diagnostics.items() if count and name.endswith("written twice")}
 
 
 def _lost(trace: Trace) -> list[str]:
-    """Return a sentence on what of a capture could not be used, and one on what it holds twice, where there is any."""
-    said = (("not all of it could be used", lost(trace)), ("what stands there twice counts once", twice(trace)))
-    return [f"{what}: {_counted(counts)}" for what, counts in said if counts]
+    """Return a sentence on what could not be used of a capture, and one on what it holds twice, if any."""
+    sentences = (("not all of it could be used", lost(trace)), ("duplicates count once", twice(trace)))
+    return [f"{what}: {_counted(counts)}" for what, counts in sentences if counts]
 
 
 def _counted(counts: Mapping[str, int]) -> str:
-    times = ", ns"  # ends the names of diagnostics that are times
+    times = ", ns"  # suffix of diagnostics that are times
     return "; ".join(
         f"{name.removesuffix(times)} ({count:,}{' ns' if name.endswith(times) else ''})" for name, count in counts.items()
     )
 
 
 def _explain_absence(trace: Trace) -> None:
-    """Where kernels were lost and none is left, say that instead of a reader's reason, as that nothing ran."""
+    """If kernels were lost and none is left, say so in place of a reader's reason, such as that nothing ran."""
     reasons = trace.info.get("unavailable") or {}
     if "kernels" in reasons and not len(trace.kernels) and any("kernel" in name.lower() for name in lost(trace)):
         reasons["kernels"] = "none of its kernels could be read"
 
 
 def finish(trace: Trace) -> None:
-    """Relate the tables of a Trace that a format's module read, name the kernels' kinds, and check it, in place."""
+    """Relate the tables of a Trace that a format's module read, set the kernels' kinds, and check it, in place."""
     duplicates.drop(trace)
     clocks.set_aside_impossible(trace)
     launches.relate(trace)
@@ -172,7 +175,7 @@ def finish(trace: Trace) -> None:
 
 
 def _count_incomplete(trace: Trace) -> None:
-    """Count kernels without a name, and those of CUDA without a stream or correlation where others have one."""
+    """Count kernels without a name, and CUDA's without a stream or correlation id if others have one."""
     kernels = trace.kernels
     if nameless := int((kernels["name"].isna() | kernels["name"].isin([""])).sum()):
         trace.diagnostics["kernels without a name"] = nameless

@@ -1,4 +1,4 @@
-"""How busy cores were: each over a run's clean pass, reading by reading, and how much of it was other processes' work."""
+"""How busy the cores were during a run's clean pass, reading by reading, and how much of it was other processes' work."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings.run import PassData, Run
 
 COLUMNS = ("core", "start_ns", "end_ns", "busy")
-FOREIGN_CORES = 0.25  # cores' worth of others' work from which on it counts: sampling costs a few percent of one
-OTHERS = 0.5  # cores that other processes keep busy: steps then wait for a core now and then
-_LEAST_SAMPLES = 10  # of each core: fewer say little of a mean
+FOREIGN_CORES = 0.25  # least cores' worth of others' work that counts: sampling costs a few percent of one
+OTHERS = 0.5  # cores kept busy by other processes: from here on, steps sometimes wait for a core
+_LEAST_SAMPLES = 10  # per core: fewer give no reliable mean
 
 
 def foreign(samples: pd.DataFrame, steps: pd.DataFrame) -> float | None:
-    """Return how many cores other processes kept busy while steps ran; None where it was not sampled, or not often enough.
+    """Return how many cores other processes kept busy during steps; None if not sampled, or not often enough.
 
-    samples, steps: the Trace's tables of that name, steps without those of the warm-up. What cores were busy less what the
-    process used of the processor, both as shares of the time.
+    samples, steps: the Trace's tables of these names, steps without warm-up. The result is the cores' busy share minus the
+    process's own processor time per wall time.
     """
     cores = samples[(samples["metric"] == "core_busy").to_numpy(bool)]
     used = (steps["user_ns"] + steps["system_ns"]).dropna()
@@ -31,18 +31,18 @@ def foreign(samples: pd.DataFrame, steps: pd.DataFrame) -> float | None:
 
 
 def foreign_of_clean(run: Run) -> float | None:
-    """Return how many cores others kept busy over all restarts of the clean pass, as its samples say; None where not known."""
+    """Return how many cores others kept busy over all restarts of the clean pass, from its samples; None if unknown."""
     restarts = run.passes("clean")
     return foreign_of_restarts(restarts, pd.concat([data.samples() for data in restarts])) if restarts else None
 
 
 def foreign_of_restarts(restarts: Sequence[PassData], samples: pd.DataFrame) -> float | None:
-    """Return the same of restarts whose samples were read already."""
+    """Return the same for restarts whose samples were read already."""
     return foreign(samples, pd.concat([data.measured for data in restarts]))
 
 
 def foreign_of_run(run: Run) -> float | None:
-    """Return how many cores other processes kept busy while a run's passes were recorded; None where that was not noted."""
+    """Return how many cores other processes kept busy while a run's passes were recorded; None if not recorded."""
     noted = [
         (float(data.report["foreign_cores"]), float((data.steps["end_ns"] - data.steps["start_ns"]).sum()))
         for name in ("clean", "layers", "kernels", "lines")
@@ -54,17 +54,17 @@ def foreign_of_run(run: Run) -> float | None:
 
 
 def others(foreign_cores: float | None, cores: float | None) -> dict[str, float] | None:
-    """Return {"cores", "others"} for sentences; None where it is not known, or too little to tell in a step."""
+    """Return {"cores", "others"} for sentences; None if unknown, or too little to affect a step."""
     if foreign_cores is None or not cores or foreign_cores < OTHERS:
         return None
     return {"cores": cores, "others": round(foreign_cores, 2)}
 
 
 def timeline(run: Run, repeat: int = 0) -> pd.DataFrame:
-    """Return one row a reading: core, start_ns, end_ns since the first measured window began, and the busy share, 0 to 1.
+    """Return one row for each reading: core, start_ns, end_ns since the first measured window began, and busy share, 0 to 1.
 
-    The clock only goes while the run had its turn: time between windows, and warm-up, is left out. A reading covers the time
-    since the one before it in the same window, or since the window's first step. Raises EvidenceError when nothing was sampled.
+    The clock runs only during the run's turns: time between windows and warm-up are left out. A reading covers the time since
+    the previous one in the same window, or since the window's first step. Raises EvidenceError if nothing was sampled.
     """
     restarts = run.passes("clean")
     if repeat >= len(restarts):
@@ -88,7 +88,7 @@ def timeline(run: Run, repeat: int = 0) -> pd.DataFrame:
 
 
 def binned(readings: pd.DataFrame, bins: int) -> pd.DataFrame:
-    """Return the mean busy share by core (rows) and equal parts of the time (columns: start_ns); NaN where nothing was read."""
+    """Return the mean busy share by core (rows) and equal parts of the time (columns: start_ns); NaN without readings."""
     width = max(int(readings["end_ns"].max()), 1) / bins
     shares: dict[tuple[int, int], list[float]] = {}
     for core, start, end, busy in readings[list(COLUMNS)].itertuples(index=False):

@@ -1,4 +1,4 @@
-"""Clean steps as a GPU had them: the host may be many steps ahead of it, and its clock then tells its own pace."""
+"""Clean steps by the GPU's time: the host may be many steps ahead, and its clock then shows only its own pace."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-KEY = "device_ends_ns"  # of child.json: when the device was done with each step's work, in the order of steps.jsonl
+KEY = "device_ends_ns"  # in child.json: when the device had finished each step's work, in the order of steps.jsonl
 
 
 def placed(steps: pd.DataFrame, report: dict[str, Any]) -> pd.DataFrame:
-    """Return the steps of a pass from when the device had done the one before, or the host began, until it had done this one.
+    """Return the steps of a pass on the device: each starts when the previous one is done or the host begins it, if later.
 
-    They are as they were where the report tells no times of the device, or such as cannot be.
+    The steps are returned unchanged if the report has no device times, or impossible ones.
     """
     known = report.get(KEY)
     if not isinstance(known, list) or not known or len(known) != len(steps) or not all(type(one) is int for one in known):

@@ -1,4 +1,4 @@
-"""What import.json holds, as whoever shows an import relies on it: the file may come from anywhere."""
+"""The structure of import.json, on which everything that shows an import relies: the file may come from anywhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 _NONE = type(None)
 _NUMBER, _ANY = (int, float), object
-# A type or several; a list of such; a dict of such by name, "?" before those that may be absent, "*" for all that are not named
+# A type or several; a list of one; a dict by name, "?" marks optional names, "*" stands for all other names
 _RECORD: dict[str, Any] = {
     "schema": str,
     "sources": [{"name": str, "bytes": int}],
@@ -25,19 +25,19 @@ _RECORD: dict[str, Any] = {
 
 
 def wrong(record: Any) -> str:
-    """Return which part of a record is missing or of another type than it must be; "" where all is well."""
+    """Return which part of a record is missing or of a wrong type; "" if all is well."""
     return _wrong(record, _RECORD, "it")
 
 
 def _wrong(value: Any, shape: Any, place: str) -> str:
     if isinstance(shape, list):
         if not isinstance(value, list):
-            return f"{place} is no list"
+            return f"{place} is not a list"
         return next(filter(None, (_wrong(one, shape[0], f"an entry of {place}") for one in value)), "")
     if not isinstance(shape, dict):
         return "" if isinstance(value, shape) else f"{place} is {type(value).__name__}"
     if not isinstance(value, dict):
-        return f"{place} is no object"
+        return f"{place} is not an object"
     named = {name.removeprefix("?") for name in shape}
     missing = [name for name in shape if name[0] not in "?*" and name not in value]
     if missing:

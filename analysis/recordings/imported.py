@@ -1,7 +1,7 @@
-"""A folder that `import` wrote: the Trace of somebody else's capture, and the tables that were made of it.
+"""A folder that `import` wrote: the Trace of another tool's capture, and the tables made from it.
 
-    import.json         what was read, from where, with which warnings, and size and checksum of each file below; written last, so
-                        that a folder without it is incomplete
+    import.json         what was read, from where, with which warnings, and the size and checksum of each file below; written
+                        last, so a folder without it is incomplete
     trace/*.parquet     the Trace's tables, and trace/info.json
     breakdowns/*.json   every breakdown that the capture allows, ready to be shown
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from kernelscope.analysis.trace import Trace
 
 SCHEMA = "kernelscope/import/1"
-_OURS = (kinds.IMPORT, "trace", "breakdowns", "report.html")  # what is made anew: a page of what was there is none of this one
-RESULTS_VERSION = 7  # raise it when breakdowns come out otherwise from the same trace: stored ones are then made again
+_OURS = (kinds.IMPORT, "trace", "breakdowns", "report.html")  # replaced by a new import, with its report
+RESULTS_VERSION = 7  # raise it when the same trace gives other breakdowns: stored ones are then made again
 
 
 class Imported:
-    """An imported capture; opening it reads import.json, and sizes of files. Raises EvidenceError when it is not one that can be
-    read, or when files of its Trace are not of the size that was noted; folders of earlier versions have no such notes.
+    """An imported capture; opening it reads import.json and checks file sizes. Raises EvidenceError if it is not a readable
+    import, or if files of its Trace have another size than recorded. Folders of earlier versions have no such records.
     """
 
     def __init__(self, path: Path):
@@ -59,19 +59,19 @@ class Imported:
         self._checked = False
 
     def _noted(self, part: str) -> written.Notes:
-        """Return what was noted of the files in a folder of this one, or of one file."""
+        """Return the recorded sizes and checksums of one file, or of the files in a subfolder."""
         return {name: note for name, note in self._files.items() if name == part or name.startswith(f"{part}/")}
 
     def _check(self) -> None:
-        """Raise EvidenceError where the Trace's files are not as they were written: tables that were made of it tell others."""
+        """Raise EvidenceError if the Trace's files were changed: they would not match the tables made from them."""
         if not self._checked:
             written.check_content(self.path, self._noted("trace"))
         self._checked = True
 
     def trace(self) -> Trace:
-        """Return the Trace, its device work assigned to steps as this version does.
+        """Return the Trace, with device work assigned to steps as this version does it.
 
-        Raises EvidenceError where its files are not as they were written.
+        Raises EvidenceError if its files were changed.
         """
         self._check()
         trace = load(self.path / "trace")
@@ -79,16 +79,16 @@ class Imported:
         return trace
 
     def breakdown(self, by: str) -> dict[str, Any]:
-        """Return a breakdown's envelope (see Breakdown.as_dict), made when the capture was imported or, if outdated, now.
+        """Return a breakdown's envelope (see Breakdown.as_dict), as stored at import or, if outdated, made now.
 
-        Raises EvidenceError when the capture does not hold what it takes, or its Trace was changed since.
+        Raises EvidenceError if the capture does not allow this breakdown, or its Trace was changed.
         """
         self._check()
         stored = self._stored(f"breakdowns/{by}.json")
         return _given(stored) if stored is not None else breakdown(self.trace(), by).as_dict()
 
     def _stored(self, name: str) -> dict[str, Any] | None:
-        """Return the envelope in a file; None where it was not made, or is not as it was written, or of another version."""
+        """Return the envelope in a file; None if it is missing, changed, or of another version."""
         try:
             written.check_content(self.path, self._noted(name))
             stored = json_text.parsed((self.path / name).read_text(encoding="utf8"))
@@ -98,9 +98,9 @@ class Imported:
             return None
 
     def breakdowns(self) -> list[dict[str, Any]]:
-        """Return every breakdown's envelope; where the capture does not allow one {"by", "unavailable": reason, "rows": []}.
+        """Return every breakdown's envelope; {"by", "unavailable": reason, "rows": []} for those that the capture lacks.
 
-        Raises EvidenceError where its Trace was changed since.
+        Raises EvidenceError if its Trace was changed.
         """
         self._check()
         result = []
@@ -113,7 +113,7 @@ class Imported:
 
 
 def _digest(envelope: Any) -> str:
-    """Return what tells whether a stored breakdown is as it was written: else it is made again."""
+    """Return the digest of a stored breakdown; if it does not match, the breakdown is made again."""
     return hashlib.sha256(json.dumps(envelope, sort_keys=True).encode()).hexdigest()
 
 
@@ -132,16 +132,15 @@ def write(
     info: Callable[[], dict[str, Any]] | None = None,
     replacing: bool = False,
 ) -> dict[str, Any]:
-    """Write a Trace as an imported capture and return its record; the folder's parent is made if need be.
+    """Write a Trace as an imported capture and return its record; missing parent folders are created.
 
-    created: when, as text. version: kernelscope's.
-    info: gives what is to be stored as the Trace's info, where that is not known before all else is done.
-    replacing: take the place of what is in the folder, which is there until the new one is whole. Nothing is left behind when
-    writing fails. Raises EvidenceError where the folder holds something that is not to be replaced.
+    created: when, as text. version: kernelscope's. info: returns the Trace's info to store, if it is known only after all else
+    is done. replacing: replace what is in the folder, which stays until the new content is complete. If writing fails, nothing
+    is left behind. Raises EvidenceError if the folder holds something that must not be replaced.
     """
 
     folder.parent.mkdir(parents=True, exist_ok=True)
-    threads = ThreadPoolExecutor(max_workers=1)  # what makes the tables needs the other processor
+    threads = ThreadPoolExecutor(max_workers=1)  # making the tables needs the other core
     growing = Path(temporary.made(temporary.beside(folder.name), str(folder.parent)))
     try:
         saved = threads.submit(storage.save_tables, trace, growing / "trace")
@@ -162,7 +161,7 @@ def write(
         whole.name_folder(growing, folder, replacing)
         whole.keep_others(growing, folder, _OURS)
     except BaseException:
-        threads.shutdown(cancel_futures=True)  # nothing writes any more
+        threads.shutdown(cancel_futures=True)  # from here on nothing writes
         raise
     finally:
         threads.shutdown()
@@ -171,7 +170,7 @@ def write(
 
 
 def summed_samples(trace: Trace) -> list[dict[str, Any]]:
-    """Return one row per device and metric of the samples: count, mean, min and max of what was sampled."""
+    """Return one row per device and metric of the samples: their count, mean, min and max."""
     if trace.samples.empty:
         return []
     grouped = trace.samples.groupby(["device", "metric"], dropna=False, sort=False)["value"]
@@ -179,7 +178,7 @@ def summed_samples(trace: Trace) -> list[dict[str, Any]]:
 
 
 def _source(path: Path) -> dict[str, Any]:
-    """Return what tells which file it was: its name without folders, its size and, of a file, its content's digest."""
+    """Return what identifies a source: its name without folders, its size and, for a file, its content's digest."""
     if path.is_dir():
         return {"name": path.name, "bytes": sum(entry.stat().st_size for entry in path.rglob("*") if entry.is_file())}
     with path.open("rb") as file:
@@ -188,7 +187,7 @@ def _source(path: Path) -> dict[str, Any]:
 
 
 def _write_breakdowns(trace: Trace, folder: Path) -> None:
-    """Make every breakdown once; of those that the capture does not allow, the reason."""
+    """Make every breakdown once; for those that the capture does not allow, store the reason."""
     folder.mkdir()
     for by, result in envelopes(trace, tuple(BY)).items():
         envelope = {"by": by, "unavailable": result} if isinstance(result, str) else result

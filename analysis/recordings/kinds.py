@@ -1,4 +1,4 @@
-"""What a path is: the one place that asks."""
+"""The kind of recording at a path, decided in this one place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernelscope.analysis.errors import EvidenceError
 
 
 class Kind(Enum):
-    """What is recorded at a path; the value names it in messages."""
+    """The kind of recording at a path; the value names it in messages."""
 
     RUN = "a run folder"
     COMPARISON = "a comparison"
@@ -23,14 +23,14 @@ class Kind(Enum):
 
 
 RUN, COMPARISON, SWEEP, IMPORT = "run.json", "compare.json", "sweep.json", "import.json"
-# The files that mark a folder; where there are several, the first counts
+# The files that mark a folder; if there are several, the first counts
 MARKS = {SWEEP: Kind.SWEEP, IMPORT: Kind.IMPORT, RUN: Kind.RUN, COMPARISON: Kind.COMPARISON}
 
 
 def kind_of(path: Path) -> Kind:
-    """Return what is recorded at a path. What kernelscope did not write is taken for a capture, whether or not it can be read.
+    """Return the kind of recording at a path. Anything that kernelscope did not write counts as a capture, readable or not.
 
-    Raises EvidenceError for a folder of ours in which something stands that only others put there; see `_refuse_foreign`.
+    Raises EvidenceError for a folder of ours with content that we never write; see `_refuse_foreign`.
     """
     if path.name == COMPARISON and path.is_file():
         return Kind.COMPARISON
@@ -48,9 +48,9 @@ def kind_of(path: Path) -> Kind:
 
 
 def _refuse_foreign(folder: Path, sides: bool) -> None:
-    """Refuse pipes and devices, which never end, and links out of the folder: what they name would be shown as part of it.
+    """Refuse pipes and devices, which never end, and links out of the folder, whose targets would be shown as part of it.
 
-    sides: folders in it may be links, as they are looked through when they are opened themselves.
+    sides: folders in it may be links, as they are checked when they are opened themselves.
     """
     root = os.path.realpath(folder)
     for where, folders, names in os.walk(root):
@@ -59,11 +59,11 @@ def _refuse_foreign(folder: Path, sides: bool) -> None:
             if os.path.islink(path) and not os.path.realpath(path).startswith(root + os.sep):
                 raise EvidenceError(f"{path}: a link out of the folder; put the file itself there, or remove the link")
             if name in names and os.path.exists(path) and not os.path.isfile(path):
-                raise EvidenceError(f"{path}: no plain file; remove it, or record the folder again")
+                raise EvidenceError(f"{path}: not a regular file; remove it, or record the folder again")
 
 
 def captures_in(folder: Path) -> list[Path]:
-    """Return the runs and imports that lie in a folder, or if there are none all but its folders; a file holds nothing."""
+    """Return the runs and imports in a folder or, if there are none, all of its files; nothing for a file."""
     if not folder.is_dir():
         return []
     recorded = [one for one in folder.iterdir() if one.is_dir() and kind_of(one) in (Kind.RUN, Kind.IMPORT)]

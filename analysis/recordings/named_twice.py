@@ -1,4 +1,4 @@
-"""Captures that are named together and are one: the same path, or files that hold the same, packed or not."""
+"""Captures that were named together but are one: the same path, or files with the same content, packed or not."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from pathlib import Path
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.packed import opened
 
-_BEGINNING = 1 << 16  # bytes: only captures that begin alike are read to their end
+_BEGINNING = 1 << 16  # bytes: only captures that begin alike are read completely
 _PIECE = 1 << 20
 
 
 def refuse(paths: Sequence[Path]) -> None:
-    """Raise EvidenceError where two of the paths are one capture, which would count twice. What cannot be read is passed over."""
+    """Raise EvidenceError if two of the paths are one capture, which would count twice. Unreadable paths are skipped."""
     named: dict[Path, Path] = {}
     for path in paths:
         if (other := named.setdefault(path.resolve(), path)) is not path:
-            raise EvidenceError(f"{path}: is named twice" + (f", as {other}, too" if str(other) != str(path) else ""))
+            raise EvidenceError(f"{path}: is named twice" + (f", also as {other}" if str(other) != str(path) else ""))
     for alike in _grouped(paths, lambda path: _digest(path, _BEGINNING)):
         for same in _grouped(alike, _digest):
-            raise EvidenceError(f"{same[1]}: holds the same as {same[0]}, unpacked byte for byte; name one of them")
+            raise EvidenceError(f"{same[1]}: has the same content as {same[0]} once unpacked; name one of them")
 
 
 def _grouped(paths: Sequence[Path], key: Callable[[Path], str | None]) -> Iterator[list[Path]]:
-    """Yield the paths that have one key, where there are several."""
+    """Yield groups of several paths with the same key."""
     groups: dict[str, list[Path]] = {}
     for path in paths:
         if (value := key(path)) is not None:
@@ -34,9 +34,9 @@ def _grouped(paths: Sequence[Path], key: Callable[[Path], str | None]) -> Iterat
 
 
 def _digest(path: Path, most: int | None = None) -> str | None:
-    """Return the digest of what is in a file once it is unpacked, or in all of a folder; None where it cannot be read.
+    """Return the digest of a file's unpacked content, or of all files in a folder; None if it cannot be read.
 
-    most: bytes of each file that are looked at. Pipes can be read once only, and are left to who reads the capture.
+    most: bytes that are read of each file. Pipes can be read only once, and are left to the capture's reader.
     """
     files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path] if path.is_file() else []
     digest = hashlib.sha256()

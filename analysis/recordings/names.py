@@ -1,4 +1,4 @@
-"""What recordings of one name are called where they stand beside each other: by the folders that tell them apart."""
+"""Labels for recordings of the same name that are shown together: the folder names in which they differ."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def told_apart(paths: Sequence[Path]) -> list[str] | None:
-    """Return of each path the last part by which all differ: before/1 and after/1 are "before" and "after". None without one."""
+    """Return, for each path, the last part in which all differ: "before", "after" for before/1, after/1. None without one."""
     parts = [path.absolute().parts[::-1] for path in paths]
     for same_depth in zip(*parts, strict=False):
         if len(set(same_depth)) == len(paths):

@@ -1,4 +1,4 @@
-"""Which files of a folder belong to what is recorded in it, so that no output of a command may take their place."""
+"""Which files of a folder belong to the recording in it, so that no command's output may replace them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kernelscope.analysis.recordings import kinds
 
-# What runs, comparisons, imports and sweeps hold at their top; what else lies there, somebody wrote who named it
+# The top-level content of runs, comparisons, imports and sweeps; the user put everything else there
 _OURS = frozenset({
     *kinds.MARKS, "check", "clean", "layers", "kernels", "lines", "trace", "breakdowns", "energy", "sources", "confirm",
     "tables", "cells", "results.parquet", "profile.json", "profile.json.seen", "profile.json.failed", "owner", "now",
@@ -15,7 +15,7 @@ _OURS = frozenset({
 
 
 def belongs(file: Path, folder: Path) -> bool:
-    """Return whether a file that is there is a part of what is recorded in a folder, or in one of the folders in it."""
+    """Return whether an existing file is part of the recording in a folder, or in one of its subfolders."""
     real, root = file.resolve(), folder.resolve()
     if not real.is_file() or not real.is_relative_to(root):
         return False
@@ -23,4 +23,4 @@ def belongs(file: Path, folder: Path) -> bool:
     marked = next((one for one in within if any((one / mark).is_file() for mark in kinds.MARKS)), None)
     if marked is not None:
         return real.relative_to(marked).parts[0] in _OURS
-    return kinds.kind_of(root) is kinds.Kind.CAPTURE and real.suffix != ".html"  # of a folder of captures all but pages
+    return kinds.kind_of(root) is kinds.Kind.CAPTURE and real.suffix != ".html"  # of captures, all but pages

@@ -1,8 +1,8 @@
-"""How far a recording is: what a run, comparison or sweep in progress has written so far.
+"""The progress of a recording: what a run, comparison or sweep has written so far.
 
-Only files are looked at, so that anybody who can read the folder can watch, from anywhere, and the recording knows nothing of it.
-A pass has begun when its folder has spec.json, and is over when it has samples.parquet, which is written last. Steps are written
-after each turn.
+Only files are read. So anyone who can read the folder can watch, from anywhere, and the recording does not notice. A pass has
+begun when its folder has spec.json, and is over when it has samples.parquet, which is written last. Steps are written after
+each turn.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from kernelscope.analysis.recordings.run import NOT_ENDED
 from kernelscope.analysis.trace import PROFILE
 from kernelscope.analysis.trace.records import read_object
 
-# a side that has ended without all of its passes, and one without any
+# a side that ended without all of its passes is INCOMPLETE, one without any FAILED
 RECORDING, COMPLETE, INCOMPLETE, FAILED = "recording", "complete", "incomplete", "failed"
-_MADE_LATER = ("trace",)  # folders of a run that analyses write
-_NOW = "now"  # [process, folder of the pass] while such a pass is recorded
+_MADE_LATER = ("trace",)  # folders that analyses write into a run
+_NOW = "now"  # [process, folder of the pass] while a script's pass is recorded
 
 Plan = Callable[[Mapping[str, Any]], list[tuple[str, int]]]  # from a run's options: passes and their repeats, in order
 
 
 @dataclass(frozen=True)
 class Pass:
-    """The pass that is going on. repeats: how often it is done in all. steps: measured so far, of wanted; None: not known.
+    """The current pass. repeats: how often it is done in total. steps: measured so far; wanted: in total, None if unknown.
 
-    step_ns: their median; None before the first.
+    step_ns: the median of the measured steps; None before the first.
     """
 
     name: str
@@ -54,9 +54,9 @@ class Pass:
 
 @dataclass(frozen=True)
 class SideProgress:
-    """One side's run folder. over, planned: passes; planned is None where a script decides. left_s: None where not known.
+    """One side's run folder. over, planned: numbers of passes; planned is None if a script decides. left_s: None if unknown.
 
-    state: one of RECORDING, COMPLETE, INCOMPLETE, FAILED; reason: why it is not complete.
+    state: one of RECORDING, COMPLETE, INCOMPLETE, FAILED. reason: why it is not complete.
     """
 
     label: str
@@ -71,9 +71,9 @@ class SideProgress:
 
 @dataclass(frozen=True)
 class RecordingProgress:
-    """A recording. began, written: when it began and last wrote something, in s since 1970. cells: over and in all, of a sweep.
+    """A recording. began, written: when it began and last wrote something, in s since 1970. cells: over and total, of a sweep.
 
-    sides: those that are recorded together; of a sweep, those of the cells that are not over. ended: whether nothing more comes.
+    sides: those recorded together; for a sweep, those of the unfinished cells. ended: whether nothing more will come.
     """
 
     title: str
@@ -85,7 +85,7 @@ class RecordingProgress:
 
     @property
     def left_s(self) -> float | None:
-        """How long it will take yet in s, estimated from what is over; None where it cannot be."""
+        """The remaining time in s, estimated from what is over; None if it cannot be estimated."""
         if self.cells is not None:
             over, wanted = self.cells
             return (self.written - self.began) / over * (wanted - over) if over else None
@@ -94,7 +94,7 @@ class RecordingProgress:
 
 
 def read(folder: Path, plan: Plan) -> RecordingProgress:
-    """Return how far the recording in a folder is; raise EvidenceError where there is none."""
+    """Return the progress of the recording in a folder; raise EvidenceError if there is none."""
     kind = kind_of(folder)
     if kind is Kind.SWEEP:
         return _sweep(folder, plan)
@@ -126,7 +126,7 @@ def _sweep(folder: Path, plan: Plan) -> RecordingProgress:
 
 
 def _side(folder: Path, record: Mapping[str, Any], plan: Plan, label: str | None = None) -> SideProgress:
-    """Return one side: its passes as its options plan them or, of somebody's script, as they come."""
+    """Return one side: its passes as its options plan them or, for a profiled script, as they come."""
     options = record.get("options") or {}
     profiled = record.get("recorder") == PROFILE
     planned = [] if profiled else plan(options)
@@ -154,7 +154,7 @@ def _side(folder: Path, record: Mapping[str, Any], plan: Plan, label: str | None
 
 
 def _begun(folder: Path, planned: list[tuple[str, int]]) -> Iterator[tuple[Path, bool]]:
-    """Yield the folders of the passes that have begun, in their order, and whether each is over."""
+    """Yield the folders of the passes that have begun, in order, and whether each is over."""
     for name, repeat in planned:
         path = folder / name / str(repeat)
         if (path / "spec.json").is_file():
@@ -162,7 +162,7 @@ def _begun(folder: Path, planned: list[tuple[str, int]]) -> Iterator[tuple[Path,
 
 
 def _current(folder: Path) -> Path | None:
-    """Return the folder of the pass that a script is in."""
+    """Return the folder of the pass that a script is in; None if there is none."""
     try:
         _, place = json_text.parsed((folder / _NOW).read_text(encoding="utf8"))
     except (OSError, ValueError, TypeError):
@@ -180,7 +180,7 @@ def _pass(folder: Path, planned: list[tuple[str, int]], options: Mapping[str, An
 
 
 def _durations(path: Path) -> npt.NDArray[np.int64]:
-    """Return the durations in ns of the measured steps that are written so far; the last line may be half written."""
+    """Return the durations in ns of the measured steps written so far; the last line may be incomplete."""
     try:
         text = path.read_bytes()
         table = pyarrow.json.read_json(io.BytesIO(text[: text.rfind(b"\n") + 1]))
@@ -191,7 +191,7 @@ def _durations(path: Path) -> npt.NDArray[np.int64]:
 
 
 def _left(folder: Path, planned: list[tuple[str, int]], begun: list[tuple[Path, bool]]) -> float | None:
-    """Return how long the passes that are not over will take in s: as long as others of their name, else as others.
+    """Return the remaining time in s: each pass that is not over takes as long as others of its name, else as all others.
 
     A pass lasts until the next one begins.
     """
@@ -211,7 +211,7 @@ def _left(folder: Path, planned: list[tuple[str, int]], begun: list[tuple[Path, 
 
 
 def _written(folders: list[Path]) -> float:
-    """Return when something was last written of the passes in these folders, in s since 1970."""
+    """Return when a pass in these folders last wrote something, in s since 1970."""
     files = (path for folder in folders for path in (folder / kinds.RUN, *folder.glob("*/*/*")))
     passes = [path for path in files if path.parent.parent.name not in _MADE_LATER]
     return max(map(_changed, passes), default=0.0)
@@ -221,11 +221,11 @@ def _changed(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:
-        return 0.0  # a temporary file that has got its name meanwhile
+        return 0.0  # a temporary file that was renamed meanwhile
 
 
 def _seconds(text: object, folder: Path) -> float:
-    """Return when a recording began in s since 1970."""
+    """Return when a recording began, in s since 1970."""
     try:
         return datetime.fromisoformat(str(text)).timestamp()
     except ValueError:

@@ -1,4 +1,4 @@
-"""From whatever is recorded at a path to its Trace."""
+"""Read whatever is recorded at a path into its Trace."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kernelscope.analysis.trace import Trace
 
 
 def read(path: str | Path, form: str | None = None) -> Trace:
-    """Return the Trace of a run folder, of a folder that `import` wrote (both also packed), or of a capture as `import` takes it.
+    """Return the Trace of a run folder, of a folder that `import` wrote (also packed ones), or of a capture for `import`.
 
-    form: a format's name (see analysis.formats); found out from the content if not given. Raises EvidenceError when the path
-    cannot be read as any of these.
+    form: a format's name (see analysis.formats); recognised from the content if None. Raises EvidenceError if the path cannot
+    be read as any of these.
     """
     with reading(path, form) as trace:
         return trace
@@ -24,7 +24,7 @@ def read(path: str | Path, form: str | None = None) -> Trace:
 
 @contextmanager
 def reading(path: str | Path, form: str | None = None) -> Iterator[Trace]:
-    """Give the Trace that `read` returns while a capture is still searched for secrets: its info has the outcome at the end."""
+    """Yield the Trace that `read` returns while a capture is still searched for secrets; its info has the result at the end."""
     path = archives.folder(Path(path))
     kind = Kind.CAPTURE if form else kind_of(path)
     if kind is Kind.CAPTURE:

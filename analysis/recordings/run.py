@@ -32,16 +32,16 @@ from kernelscope.tracer.outside import locks
 
 KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
-WHOLE = "whole"  # the mode of a program that was recorded as one step, as it has none
-NOT_ENDED = "the run did not come to its end"  # what run.json says from the start
-_MUCH = 0.2  # of the clean steps: compiling that is told where nothing else is known
-UNSEARCHED = ", and what it wrote was not looked through for secrets; run it again with --force, and do not share this folder"
-CACHE_VERSION = 31  # part of the cache's key: raise it when a reader changes what it makes of the same files
+WHOLE = "whole"  # the mode of a program without steps, which was recorded as one step
+NOT_ENDED = "the run did not come to its end"  # what run.json says until the run ends
+_MUCH = 0.2  # of the clean steps: least compile time that is reported if nothing else is known
+UNSEARCHED = ", and its output was not searched for secrets; run it again with --force, and do not share this folder"
+CACHE_VERSION = 31  # part of the cache's key: raise it when a reader's result for the same files changes
 
 
 @dataclass(frozen=True)
 class PassData:
-    """One repeat of one pass: its folder, what its child reported, and its steps (warm-up included)."""
+    """One repeat of one pass: its folder, its child's report, and its steps (including warm-up)."""
 
     folder: Path
     report: dict[str, Any]
@@ -53,19 +53,19 @@ class PassData:
         return self.steps[~self.steps["warmup"]]
 
     def samples(self) -> pd.DataFrame:
-        """What was sampled from outside during this pass."""
+        """Return what was sampled from outside during this pass."""
         path = self.folder / "samples.parquet"
         if path.exists():
             try:
                 return conform("samples", parquet_files.frame(path))
             except (OSError, ValueError, pa.ArrowException) as error:
                 raise EvidenceError(f"{path}: is damaged ({str(error).splitlines()[0]}); record the run again") from error
-        path = self.folder / "samples.jsonl"  # the portable agent's, which has no library for parquet
+        path = self.folder / "samples.jsonl"  # written by the portable agent, which has no Parquet library
         return read_table(path, "samples") if path.exists() else conform("samples", pd.DataFrame())
 
 
 class Run:
-    """A run folder or an archive of one; opening it reads run.json only. Raises EvidenceError if this version cannot read it."""
+    """A run folder or an archive of one; opening it reads only run.json. Raises EvidenceError if it is not readable here."""
 
     def __init__(self, path: str | Path):
         self.path = path = archives.folder(Path(path))
@@ -78,13 +78,13 @@ class Run:
             file, str(self.record.get("schema")), SCHEMA_NAME, SCHEMA_VERSION, "name a folder that `run` or `compare` wrote"
         )
         self.framework = str(self.record["framework"])
-        self.name = str(self.record.get("label") or self.framework)  # what tells it from others beside it
+        self.name = str(self.record.get("label") or self.framework)  # distinguishes it from others in a comparison
         self.complete = bool(self.record.get("complete"))
         self._passes: dict[str, list[PassData]] = {}
         self._traces: dict[str, Trace] = {}
 
     def passes(self, name: str) -> list[PassData]:
-        """Return the repeats of a pass that came to their end, in order; an empty list when there is none."""
+        """Return the completed repeats of a pass, in order; an empty list if there is none."""
         if name not in self._passes:
             entry = self.record.get("passes", {}).get(name, {})
             folders = [self.path / self._inside(relative) for relative in entry.get("folders", [])]
@@ -97,14 +97,14 @@ class Run:
         return [data for data in self._passes[name] if not data.measured.empty or name == "check"]
 
     def _inside(self, relative: str) -> PurePosixPath:
-        """Return a pass's folder as run.json names it: what is read, and cached beside it, is within the run folder."""
+        """Return a pass's folder as run.json names it; what is read or cached must be inside the run folder."""
         path = PurePosixPath(str(relative))
         if path.is_absolute() or ".." in path.parts or not path.name:
-            raise EvidenceError(f"{self.path / 'run.json'}: {relative!r} is no folder of a pass; record it again")
+            raise EvidenceError(f"{self.path / 'run.json'}: {relative!r} is not a folder of a pass; record it again")
         return path
 
     def check(self) -> dict[str, Any] | None:
-        """Return what the fairness check compares, or None when the check did not run."""
+        """Return what the fairness check compares; None if the check did not run."""
         for data in self.passes("check"):
             if (data.folder / "check.json").is_file():
                 stated = {name: data.report.get(name, {}) for name in ("settings", "versions")}
@@ -113,9 +113,9 @@ class Run:
         return None
 
     def ranks(self) -> list[Path]:
-        """Return the recordings of the processes of a run on several devices, in the order of their ranks; empty of any other.
+        """Return the recordings of the processes of a run on several devices, in order of their ranks; empty for other runs.
 
-        On processors they are all torch.profiler's: the run knows more of rank 0, and ranks are compared by the same evidence.
+        On CPUs, all of them are torch.profiler's, including rank 0's, so that ranks are compared by the same evidence.
         """
         data = self.kernels_pass()
         others = [data.folder / Path(str(name)).name for name in data.report.get("rank_files") or []]
@@ -126,7 +126,7 @@ class Run:
         return [path for path in [*first, *others] if path.exists()]
 
     def sources(self) -> tuple[str | None, dict[str, str]]:
-        """Return the profiled program's own source files: the main one's path (None where unknown), and path -> text of each."""
+        """Return the profiled program's own source files: the main one's path (None if unknown), and path -> text of each."""
         folder = self.path / "sources"
         if not (folder / "index.json").is_file():
             return None, {}
@@ -137,38 +137,38 @@ class Run:
             if isinstance(entry, dict) and entry.get("file") == file.name and file.is_file():
                 result[str(entry.get("path"))] = file.read_text("utf8", "replace")
         main = index.get("main")
-        if not isinstance(main, str):  # not every process knows its main file: it is what was started
+        if not isinstance(main, str):  # not every process knows its main file; it is the program that was started
             started = {PurePosixPath(str(word)).name for word in self.record.get("profiled") or []}
             main = next((path for path in result if PurePosixPath(path).name in started), None)
         return main, result
 
     @property
     def whole(self) -> bool:
-        """Whether the program has no steps and all of it was recorded as one (`profile --mode whole`)."""
+        """Whether the program has no steps and was recorded as one (`profile --mode whole`)."""
         return bool(self.record["options"]["mode"] == WHOLE)
 
     def clean_steps(self) -> pd.DataFrame:
-        """The measured steps of all repeats of the clean pass; an empty table when there is none."""
+        """Return the measured steps of all repeats of the clean pass; an empty table if there is none."""
         measured = [data.measured for data in self.passes("clean")]
         return pd.concat(measured, ignore_index=True) if measured else conform("steps", pd.DataFrame())
 
     @property
     def clean_step_ns(self) -> int | None:
-        """The clean step, which is what every command calls the step: the median of the clean windows; None without any."""
+        """The clean step, which every command calls the step: the median of the clean windows; None without any."""
         repeats = [data.measured for data in self.passes("clean")]
         return median_step_ns(repeats) if repeats else None
 
     @cached_property
     def growth(self) -> Growth | None:
-        """How the steps of the clean pass get longer while the program goes on; None where they do not."""
+        """How the clean pass's steps get longer while the program runs; None if they do not."""
         ordered = [data.measured.sort_values("start_ns") for data in self.passes("clean")]
         return growth([(steps["end_ns"] - steps["start_ns"]).to_numpy("int64") for steps in ordered])
 
     def kernels_pass(self) -> PassData:
         """Return the repeat of the kernels pass whose mean step is closest to the clean pass's: the least disturbed one.
 
-        Much of the noise is per process (a heap that is given back and faulted in again, say), so that one repeat can be in
-        another state than the clean pass was. Raises EvidenceError when there is no repeat.
+        Much of the noise is per process (for example, a heap that is freed and faulted in again), so one repeat can be in
+        another state than the clean pass was. Raises EvidenceError if there is no repeat.
         """
         result = self.passes("kernels")
         if not result:
@@ -186,33 +186,33 @@ class Run:
         return f"no kernels pass: {reason}{'' if ';' in reason else '; run it again'}"
 
     def _clean_alone(self) -> str:
-        """Return the clean step in words, where nothing but it is known."""
+        """Return a sentence about the clean step, if nothing else is known."""
         clean, count = self.clean_step_ns, sum(len(data.measured) for data in self.passes("clean"))
         typical = f"{(clean or 0) / 1e6:,.2f} ms"
         takes = f"the program takes {typical}" if self.whole else f"a step takes {typical} (the median of {count})"
-        known = f"{takes}{self._compiling()}; where its time goes is not known: "
+        known = f"{takes}{self._compiling()}; where its time goes is unknown: "
         return "" if clean is None else known
 
     def _compiling(self) -> str:
-        """Return how long functions were compiled anew meanwhile, where that is long beside the clean steps."""
+        """Return how long functions were recompiled during the clean steps, if that is a large share of them."""
         first = next(iter(self.passes("clean")), None)
         noted = (first.report.get("compiled") or {}) if first else {}
         ns, all_ns = noted.get("ns"), int((first.measured["end_ns"] - first.measured["start_ns"]).sum()) if first else 0
         if not isinstance(ns, int) or ns < _MUCH * all_ns or not noted.get("functions"):
             return ""
-        return f"; meanwhile functions were compiled anew, which took {ns / 1e9:,.2f} s"
+        return f"; functions were recompiled meanwhile, which took {ns / 1e9:,.2f} s"
 
     def trace(self) -> Trace:
-        """Return the Trace of the kernels pass with the host lines of the lines pass, from the cache if it is still true.
+        """Return the Trace of the kernels pass with the host lines of the lines pass; from the cache, if it is still valid.
 
-        Of a whole program without a kernels pass, that of its lines alone.
+        For a whole program without a kernels pass, return that of its lines only.
         """
         if self.whole and not self.passes("kernels") and (lines := self._lines_alone()) is not None:
             return lines
         return self._trace_of(self.kernels_pass())
 
     def _lines_alone(self) -> Trace | None:
-        """Return what the lines pass says as a Trace; None without one. info["unavailable"]["kernels"]: why it is alone."""
+        """Return the lines pass as a Trace; None without one. info["unavailable"]["kernels"]: why there are only lines."""
         reason = str(self.record.get("passes", {}).get("kernels", {}).get("reason") or "they were not recorded")
         trace = Trace(
             info={
@@ -226,14 +226,14 @@ class Run:
         return trace if len(trace.lines) else None
 
     def traces(self) -> list[Trace]:
-        """Return the Traces of all repeats of the kernels pass, in order; raise EvidenceError when there is none."""
+        """Return the Traces of all repeats of the kernels pass, in order; raise EvidenceError if there is none."""
         self.kernels_pass()
         return [self._trace_of(data) for data in self.passes("kernels")]
 
     def layers_trace(self) -> Trace | None:
-        """Return the steps and ranges of the layers pass as a Trace; None when there is none, or it has no ranges for their cost.
+        """Return the steps and ranges of the layers pass as a Trace; None without one, or if its ranges were left out for cost.
 
-        info["left_out"]: whose ranges were left out as they cost too much (see explain.instrumentation.holding).
+        info["left_out"]: layers whose ranges were left out because they cost too much (see explain.instrumentation.holding).
         """
         for data in self.passes("layers"):
             left_out = data.report.get("left_out") or {}
@@ -243,7 +243,7 @@ class Run:
         return None
 
     def _trace_of(self, data: PassData) -> Trace:
-        """Return the Trace of a repeat, made once."""
+        """Return the Trace of a repeat, made only once."""
         if data.folder.name not in self._traces:
             self._traces[data.folder.name] = self._cached_trace(data)
         return self._traces[data.folder.name]
@@ -263,7 +263,7 @@ class Run:
         others = [p for name in ("lines", "clean") for p in self.path.glob(f"{name}/*/*")]
         for path in sorted(p for p in [*data.folder.iterdir(), *others] if p.is_file()):
             digest.update(f"{path.relative_to(self.path)}\n".encode())
-            with path.open("rb") as file:  # reports of collectors are too large to be read whole
+            with path.open("rb") as file:  # collectors' reports are too large to read at once
                 digest.update(hashlib.file_digest(file, "sha256").digest())
         return digest.hexdigest()[:24]
 
@@ -282,7 +282,7 @@ class Run:
             options.get("device", "cpu"),
             collector,
         )
-        family = self.framework.partition("-")[0]  # of keras-torch it is keras
+        family = self.framework.partition("-")[0]  # keras for keras-torch
         family = "keras2" if self.framework in KERAS_2 else family
         package = "kernelscope.analysis.attribution.frameworks"
         own = importlib.util.find_spec(f"{package}.{family}")
@@ -291,7 +291,7 @@ class Run:
         operators, kernels = (
             keras_loops.owned(conform(name, getattr(evidence, name)), ranges) for name in ("operators", "kernels")
         )
-        # devices exchange the gradients of many layers together, while the backward of whichever is last is going on
+        # devices exchange the gradients of many layers together, during the backward of whichever is last
         kernels["layer"] = kernels["layer"].mask(kernels["kind"] == "communication")
         info = {
             "framework": self.framework,
@@ -308,7 +308,7 @@ class Run:
         }
         threads = thread_names.named((int(number), name) for number, name in data.report.get("threads", {}).items())
         threads = {**evidence.info.get("threads", {}), **threads}
-        info |= {"distributed": told} if (told := self.record.get("distributed")) else {}
+        info |= {"distributed": distributed} if (distributed := self.record.get("distributed")) else {}
         info |= {"distributed": {"rank": 0, "world_size": len(ranks)}} if (ranks := self.ranks()) else {}
         info |= {**evidence.info, "threads": threads, **({"collector": collector} if collector else {})}
         info |= {"devices": self._named(evidence.info["devices"])} if "devices" in evidence.info else {}
@@ -326,12 +326,12 @@ class Run:
         return trace
 
     def _named(self, devices: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the devices of a capture with the names that NVML has for them, where the capture has none, as XPlane's."""
+        """Return a capture's devices; those without a name, as in XPlane, get the name that NVML has for them."""
         names = {gpu["device"]: gpu["name"] for gpu in self.record.get("gpus") or []}
         return [{**one, "name": one.get("name") or names.get(one.get("device"))} for one in devices]
 
     def _collector(self) -> str | None:
-        """Return what recorded the device's work in the kernels pass, as the run says."""
+        """Return what recorded the device's work in the kernels pass, according to the run."""
         used = self.record.get("passes", {}).get("kernels", {}).get("collector", {}).get("used")
         return str(used) if used else None
 
@@ -346,43 +346,44 @@ class Run:
 
 
 def _steps(file: Path, report: dict[str, Any]) -> pd.DataFrame:
-    """Return a pass's steps; raise EvidenceError where they end before they begin, or are not as many as were measured."""
+    """Return a pass's steps; raise EvidenceError if they end before they begin, or their number differs from the report's."""
     steps = read_table(file, "steps")
     wrong = int((steps["end_ns"] < steps["start_ns"]).sum())
     if wrong:
         raise EvidenceError(f"{file}: {wrong} of {len(steps)} steps end before they begin; record the run again")
     measured, found = report.get("measured"), int((~steps["warmup"]).sum())
     if isinstance(measured, int) and measured != found:
-        raise EvidenceError(f"{file}: holds {found} of the {measured} measured steps; copy it again, or record the run again")
+        had = f"has {found} measured steps instead of {measured}"
+        raise EvidenceError(f"{file}: {had}; copy it again, or record the run again")
     return steps
 
 
 def _report(file: Path) -> dict[str, Any]:
-    """Return what a pass's process reported."""
+    """Return the report of a pass's process."""
     return schema.checked(file, read_object(file), schema.PassReport)
 
 
 def _cut(path: Path) -> str:
-    """Return that a folder's recording did not come to its end, where that is so, and where the one before it is."""
+    """Return a remark if a recording in the folder did not end, with the place of the previous one."""
     reasons = [read_object(file).get("reason") for file in path.glob(f"*/{kinds.RUN}")]
     return f"; {_not_ended(path)}" if NOT_ENDED in reasons else ""
 
 
 def _not_ended(path: Path) -> str:
-    """Return why a folder holds no whole recording, and what to do."""
-    if any(map(locks.is_locked, (path, path.absolute().parent))):  # of a side or a rank the folder around it is held
-        return f"it is still being recorded; wait for its end, which `kernelscope watch {path}` shows"
+    """Return why the recording in a folder is incomplete, and what to do."""
+    if any(map(locks.is_locked, (path, path.absolute().parent))):  # for a side or a rank, the parent folder is locked
+        return f"it is still being recorded; wait until it ends, `kernelscope watch {path}` shows its progress"
     return f"{NOT_ENDED}{UNSEARCHED}{_before(path)}"
 
 
 def _before(path: Path) -> str:
-    """Return where the recording is that a folder held before, where one was to replace it and did not come to its end."""
+    """Return where the folder's previous recording is, if a new one was to replace it and did not end."""
     earlier = path.with_name(f".{path.name}.earlier")
-    return f"; what was recorded before is in {earlier}" if earlier.is_dir() else ""
+    return f"; the previous recording is in {earlier}" if earlier.is_dir() else ""
 
 
 def _no_run(path: Path, kind: Kind) -> str:
-    """Return why a path is no run folder, and what to name instead."""
+    """Return why a path is not a run folder, and what to name instead."""
     inside = ", ".join(sorted(file.parent.name for file in path.glob(f"*/{kinds.RUN}")))
     if kind is Kind.COMPARISON:
         return f"a comparison; name one of its run folders: {inside}"
@@ -392,19 +393,17 @@ def _no_run(path: Path, kind: Kind) -> str:
     if kind is Kind.IMPORT:
         return "an imported capture; captures are reported and broken down one at a time"
     if kind is Kind.JOB:
-        return f"a job of several ranks; `kernelscope ranks {path}` says what they do, and each is a run: {inside}"
+        return f"a job of several ranks; `kernelscope ranks {path}` analyses them, and each is a run: {inside}"
     if kind is Kind.RUNS:
         return f"holds run folders; name one of them: {inside}{_cut(path)}"
     if kind is Kind.SIDES:
         found = sorted(file.parent.relative_to(path) for file in path.glob(f"*/*/{kinds.RUN}"))
-        return (
-            f"holds several recordings; name one of them, such as {path / found[0]}, or set them against each other with explain"
-        )
+        return f"holds several recordings; name one of them, such as {path / found[0]}, or compare them with explain"
     return "not a run folder (no run.json); name a folder that `run` or `compare` wrote"
 
 
 def _unlike_steps(kernels: pd.DataFrame, steps: pd.DataFrame) -> int:
-    """Return how many measured steps ran another set of kernels than most steps: autotuning or compilation still going on."""
+    """Return how many measured steps ran other kernels than most steps: autotuning or compilation was still going on."""
     mine = kernels[kernels["step"].isin(steps["step"])]
     sets = mine.groupby("step")["name"].agg(lambda names: hash(frozenset(names)))
     return len(steps) - int(sets.value_counts().max()) if len(sets) else 0
@@ -415,7 +414,7 @@ def _with(ranges: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
 
 
 def _from_cache(cache: Path, key: str) -> Trace | None:
-    """Return the cached Trace if it was made of the same content; a damaged cache counts as none."""
+    """Return the cached Trace if it was made from the same content; a damaged cache counts as none."""
     try:
         if storage.facts(cache).get("key") != key:
             return None
@@ -427,7 +426,7 @@ def _from_cache(cache: Path, key: str) -> Trace | None:
 
 
 def _to_cache(cache: Path, key: str, trace: Trace) -> None:
-    """Write the cache; a folder that cannot be written is no reason to fail."""
+    """Write the cache; an unwritable folder is no reason to fail."""
     try:
         shutil.rmtree(cache, ignore_errors=True)
         storage.save(trace, cache, key=key)

@@ -1,7 +1,7 @@
-"""Of which types the parts of files are that are looked into: a run's run.json, child.json of each pass, and compare.json.
+"""The types of those parts of files that are read: a run's run.json, child.json of each pass, and compare.json.
 
-A folder can come from anywhere. What is of another type than its readers take it for is told in one line with its place;
-what nobody looks into may be anything.
+A folder can come from anywhere. A part of another type than its readers expect is reported in one line with its place; parts
+that no one reads may be anything.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RunRecord(TypedDict, total=False):
 
 
 class Padding(TypedDict):
-    """Positions of the texts that a model was called with: all, those that are padding, those that no text of a call needs."""
+    """Positions of the texts in a model's calls: all, padding, and those beyond the longest text of their call."""
 
     positions: Annotated[int, msgspec.Meta(ge=1)]
     padded: int
@@ -122,7 +122,7 @@ class ComparisonRecord(TypedDict, total=False):
 
 
 def checked(file: Path, content: Object, record: Any) -> Object:
-    """Return what a file holds; raise EvidenceError where a part of it is of another type than the record's class says."""
+    """Return a file's content; raise EvidenceError if a part of it has another type than the record's class says."""
     try:
         msgspec.convert(content, record)
     except msgspec.ValidationError as error:

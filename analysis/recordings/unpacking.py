@@ -1,7 +1,7 @@
-"""Unpacking archives that come from anywhere: zip files and tar archives, plain or compressed.
+"""Unpack archives from anywhere: zip files and tar archives, plain or compressed.
 
-Members are written one by one into a temporary folder of our own, and only plain files and folders whose names stay inside it.
-Sizes are counted as they are written, not believed, and bounded.
+Members are written one by one into a temporary folder of our own; only regular files and folders whose names stay inside it are
+accepted. Sizes are counted while writing rather than believed, and are limited.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from kernelscope.analysis.recordings.kinds import MARKS
 from kernelscope.tracer.inside import temporary
 
 MOST_MEMBERS = 100_000
-MOST_BYTES = 1 << 30  # unpacked, if the archive is not large itself
-MOST_RATIO = 100  # then times its size: traces pack to a twentieth or so
-_SPARE = 64 << 20  # bytes that stay free where archives are unpacked
+MOST_BYTES = 1 << 30  # limit of the unpacked size for small archives
+MOST_RATIO = 100  # limit as a multiple of the archive's size: traces pack to a twentieth or so
+_SPARE = 64 << 20  # bytes that stay free on the disk
 _PIECE = 1 << 20
-_LONGEST_READ = 16 << 20  # of a tar's own records, which Python reads whole: names, attributes
+_LONGEST_READ = 16 << 20  # bytes of one of tar's own records (names, attributes), which Python reads at once
 _TAR_BLOCK = 512
 _ZIP = b"PK\x03\x04"
 _OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
@@ -43,16 +43,16 @@ _BROKEN = (
 
 
 class _Member(NamedTuple):
-    """A plain file of an archive, or a folder (open None)."""
+    """A regular file of an archive, or a folder (open is None)."""
 
     name: str
     open: Callable[[], Any] | None
 
 
 class _Stream:
-    """What tarfile reads from: it asks for as many bytes as a record claims to have, which need not be true.
+    """The stream for tarfile, which asks for as many bytes as a record claims to have, true or not.
 
-    Where the file ends before, tarfile takes it for the archive's end, unless that is in a member's content.
+    Without this, tarfile takes a truncated file for the archive's end, except inside a member's content.
     """
 
     def __init__(self, file: IO[bytes]):
@@ -61,7 +61,7 @@ class _Stream:
 
     def read(self, size: int = _TAR_BLOCK) -> bytes:
         if not 0 <= size <= _LONGEST_READ:
-            raise tarfile.ReadError("a record of its own is larger than any name can be")
+            raise tarfile.ReadError("one of its records is larger than any name can be")
         result = self._file.read(size)
         if len(result) < size:
             raise tarfile.ReadError("it is cut off")
@@ -69,7 +69,7 @@ class _Stream:
 
 
 def unpack(archive: Path) -> Path | None:
-    """Unpack an archive that holds a folder of ours into a temporary folder, and return that folder; None for any other file.
+    """Unpack an archive of a folder of ours into a temporary folder, and return that folder; None for any other file.
 
     Raises EvidenceError for an archive that cannot be unpacked safely. The temporary folder is removed when the process ends.
     """
@@ -81,7 +81,7 @@ def unpack(archive: Path) -> Path | None:
 
 
 def _form(path: Path) -> str | None:
-    """Return whether a file is a zip or a tar, by how it begins; of compressed files what is inside is looked at."""
+    """Return "zip" or "tar" by a file's first bytes, unpacked if it is compressed; None for other files."""
     with path.open("rb") as file:
         head = file.read(_TAR_BLOCK)
     if head.startswith(_ZIP):
@@ -92,7 +92,7 @@ def _form(path: Path) -> str | None:
             with opener(path, "rb") as file:
                 head = file.read(_TAR_BLOCK)
         except _BROKEN:
-            return None  # a broken capture, maybe: who reads those says so
+            return None  # maybe a broken capture, which its reader will report
     return "tar" if head[257:262] == b"ustar" else None
 
 
@@ -102,7 +102,7 @@ def _opener(head: bytes) -> Any:
 
 @contextmanager
 def _explained(archive: Path) -> Iterator[None]:
-    """Turn what is wrong with an archive into one line that names it."""
+    """Turn any fault of an archive into one line that names it."""
     try:
         yield
     except EvidenceError:
@@ -137,11 +137,11 @@ def _unpacked(archive: Path, form: str) -> Path | None:
 
 
 def _members(archive: Path, form: str) -> Iterator[_Member]:
-    """Yield the files and folders of an archive; refuse what is neither, and more of them than a run folder can hold."""
+    """Yield the files and folders of an archive; refuse other members, and more of them than a run folder can hold."""
     if form == "zip":
         with zipfile.ZipFile(archive) as packed:
             for count, entry in enumerate(packed.infolist(), start=1):
-                _bound(archive, count, 0)  # what sizes it states is not believed
+                _bound(archive, count, 0)  # its stated sizes are not trusted
                 _plain(archive, entry.filename, stat.S_IFMT(entry.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR))
                 yield _Member(entry.filename, None if entry.is_dir() else functools.partial(packed.open, entry))
         return
@@ -149,7 +149,7 @@ def _members(archive: Path, form: str) -> Iterator[_Member]:
         opener = _opener(file.read(_TAR_BLOCK)) or open
     with opener(archive, "rb") as file, tarfile.open(fileobj=_Stream(file), mode="r:") as packed:  # type: ignore[call-overload]
         for count, member in enumerate(packed, start=1):
-            _bound(archive, count, member.offset_data + member.size)  # before it is passed over
+            _bound(archive, count, member.offset_data + member.size)  # before its content is skipped
             _plain(archive, member.name, member.isreg() or member.isdir())
             yield _Member(member.name, functools.partial(packed.extractfile, member) if member.isreg() else None)
 
@@ -162,19 +162,19 @@ def _bound(archive: Path, members: int, size: int) -> None:
 
 def _plain(archive: Path, name: str, plain: bool) -> None:
     if not plain:
-        raise EvidenceError(f"{archive}: {name!r} is a link or no plain file; pack the folder without such")
+        raise EvidenceError(f"{archive}: {name!r} is a link or not a regular file; pack the folder without it")
 
 
 def _inside(archive: Path, name: str) -> PurePosixPath:
     """Return a member's name as a relative path; refuse one that leads outside."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
-        raise EvidenceError(f"{archive}: {name!r} would be written outside of its folder; do not trust this archive")
+        raise EvidenceError(f"{archive}: {name!r} would be written outside its folder; do not trust this archive")
     return path
 
 
 def _top(names: Iterable[str]) -> PurePosixPath | None:
-    """Return the folder with the mark nearest to the top, or that in which several such are; None where there is no mark."""
+    """Return the folder with the mark nearest to the top, or the common parent if there are several; None without a mark."""
     marks = [path for path in map(PurePosixPath, names) if path.name in MARKS]
     if not marks:
         return None

@@ -1,6 +1,6 @@
-"""Whether files of a folder are as a command of ours wrote them: it notes their sizes and checksums.
+"""Check that files in a folder are as our command wrote them, by recorded sizes and checksums.
 
-That tells what was cut, replaced or written anew by hand or by another program, not what somebody means to hide.
+This detects files that were truncated, replaced or edited, but not deliberate tampering.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Notes = dict[str, list[int]]
 
 _PIECE = 4 << 20
 _REMEDY = "import the capture again"
-_CHANGED = f"was changed since it was imported; {_REMEDY}"
+_CHANGED = f"was changed since the import; {_REMEDY}"
 
 
 def noted(folder: Path, files: Iterable[Path]) -> Notes:
@@ -26,24 +26,24 @@ def noted(folder: Path, files: Iterable[Path]) -> Notes:
 
 
 def check_notes(folder: Path, notes: Any) -> None:
-    """Raise EvidenceError where what is taken for the result of `noted` is none: it comes from anywhere, as folders do."""
+    """Raise EvidenceError if this is not a result of `noted`: folders may come from anywhere."""
     if not isinstance(notes, dict) or not all(map(_is_inside, notes)) or not all(map(_is_note, notes.values())):
-        raise EvidenceError(f"{folder}: what was noted of its files is damaged; {_REMEDY}")
+        raise EvidenceError(f"{folder}: the record of its files is damaged; {_REMEDY}")
 
 
 def check_sizes(folder: Path, notes: Notes) -> None:
-    """Raise EvidenceError where a file is gone or has another size than was noted."""
+    """Raise EvidenceError if a file is missing or has another size than recorded."""
     for name, (size, _) in notes.items():
         try:
             now = (folder / name).stat().st_size
         except (OSError, ValueError) as error:
-            raise EvidenceError(f"{folder / name}: is gone since it was imported; {_REMEDY}") from error
+            raise EvidenceError(f"{folder / name}: was removed since the import; {_REMEDY}") from error
         if now != size:
             raise EvidenceError(f"{folder / name}: {_CHANGED}")
 
 
 def check_content(folder: Path, notes: Notes) -> None:
-    """Raise EvidenceError where a file holds something else than was noted."""
+    """Raise EvidenceError if a file's content differs from what was recorded."""
     for name, (_, checksum) in notes.items():
         try:
             same = _checksum(folder / name) == checksum

@@ -1,4 +1,4 @@
-"""What looks like a secret in captures: searched, said by its place, and overwritten in copies; never shown."""
+"""Values in captures that look like secrets: found, reported by their place, overwritten in copies, and never shown."""
 
 from kernelscope.analysis.secrets.search import LISTED, REPORT_MAGIC, SearchResult, Secret, find, remarks
 

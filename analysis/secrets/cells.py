@@ -1,4 +1,4 @@
-"""Search databases for what looks like a secret: cells of text, by what they hold, by their row's name and by the row before."""
+"""Search databases for values that look like secrets: text cells, judged by content, their row's name and the row before."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kernelscope.analysis.secrets import screens as secret_screens
 from kernelscope.tracer.inside import secret_values
 from kernelscope.tracer.inside.secret_values import shown
 
-_MOST_ROWS = 100_000  # of each table: the first and the last so many
+_MOST_ROWS = 100_000  # at each end of a table
 _MOST_TABLE = 1 << 26  # bytes of text in each end of a table
 _MOST_CELL = 1 << 24
-_SCREENED = 1 << 23  # bytes of cells that are screened at once
+_SCREENED = 1 << 23  # bytes of cells to screen at once
 
 
 class CellHit(NamedTuple):
-    """A finding in a cell of a database: bytes start to end of what it holds."""
+    """A finding in a cell of a database: bytes start to end of its value."""
 
     table: str
     row: int
@@ -34,12 +34,12 @@ class CellHit(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where it is, for people."""
+        """The place, for messages."""
         return f"table {shown(self.table)}, row {self.row}, column {shown(self.column)}"
 
 
 def open_database(path: Path) -> closing[sqlite3.Connection]:
-    """Open a SQLite file read-only, its text as bytes; nothing in it can run and no cell of absurd size is loaded."""
+    """Open a SQLite file read-only, with text as bytes; nothing in it can run, and no cell of absurd size is loaded."""
     try:
         database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
     except sqlite3.Error as error:
@@ -48,11 +48,11 @@ def open_database(path: Path) -> closing[sqlite3.Connection]:
 
 
 def prepared(database: sqlite3.Connection, size: int, most_cell: int) -> sqlite3.Connection:
-    """Make a database of so many bytes give text as bytes, and neither larger cells nor endless rows."""
+    """Make a database of this size return text as bytes, and neither larger cells nor endless rows."""
     database.text_factory = bytes
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, most_cell)
     steps = iter(range(100 + size // 10_000))
-    # pages that point at each other can make a small file's tables endless: each row that is stored takes some bytes
+    # pages that point at each other can make a small file's tables endless: so steps are limited by the file's size
     database.set_progress_handler(lambda: next(steps, None) is None, 100_000)
     return database
 
@@ -63,19 +63,19 @@ def damaged(path: Path, error: sqlite3.Error) -> EvidenceError:
 
 
 def tables(database: sqlite3.Connection) -> list[str]:
-    """Return the names of the tables that are stored in the database itself."""
+    """Return the names of the tables stored in the database itself."""
     return sorted(stored_tables(database))
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL writes it."""
+    """Return a name quoted for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 class StoredColumns(NamedTuple):
-    """A table's stored columns. text: those declared for text or blobs, or for nothing; key: name of the row's number.
+    """A table's stored columns. text: those declared for text or blobs, or without a type; key: the name of the row number.
 
-    computed: whether there are others, which are computed when they are read.
+    computed: whether there are also columns that are computed when read.
     """
 
     names: list[str]
@@ -84,15 +84,15 @@ class StoredColumns(NamedTuple):
     computed: bool = False
 
     def rewritable(self, path: Path, table: str) -> str:
-        """Return the name of the row's number; raise EvidenceError where rows cannot be rewritten by it."""
+        """Return the name of the row number; raise EvidenceError if rows cannot be rewritten by it."""
         if self.key is None or self.computed:
             why = "computed columns" if self.computed else "no numbered rows"
-            raise EvidenceError(f"{path}: table {shown(table)} has {why}; no profiler makes such, it cannot be rewritten safely")
+            raise EvidenceError(f"{path}: table {shown(table)} has {why}, as no profiler's has; it cannot be rewritten safely")
         return self.key
 
 
 def columns(database: sqlite3.Connection, table: str) -> StoredColumns:
-    """Return what columns a table has; generated ones (computed when read) are left out."""
+    """Return a table's columns, without generated ones (computed when read)."""
     rows = database.execute(f"PRAGMA table_xinfo({quoted(table)})").fetchall()
     stored = [(str(row[1], "utf8", "replace"), str(row[2] or b"", "utf8", "replace").upper()) for row in rows if row[6] == 0]
     names = [name for name, _ in stored]
@@ -101,14 +101,14 @@ def columns(database: sqlite3.Connection, table: str) -> StoredColumns:
     if key:
         try:
             database.execute(f"SELECT {key} FROM {quoted(table)} LIMIT 0")  # noqa: S608
-        except (sqlite3.OperationalError, UnicodeDecodeError):  # the latter: SQLite quotes what it does not understand
+        except (sqlite3.OperationalError, UnicodeDecodeError):  # the latter from SQL that SQLite quotes in its error
             key = None  # a table WITHOUT ROWID
     text = [name for name, kind in stored if not kind or any(word in kind for word in ("CHAR", "TEXT", "CLOB", "BLOB"))]
     return StoredColumns(names, text, key, computed=any(row[6] in (2, 3) for row in rows))
 
 
 class StoredCell(NamedTuple):
-    """A cell that holds text or a blob. name: what its row calls it, where the row has a name."""
+    """A cell with text or a blob. name: the name in its row, if the row has one."""
 
     table: str
     row: int
@@ -118,7 +118,7 @@ class StoredCell(NamedTuple):
 
 
 def partial_cells(database: sqlite3.Connection, partly: list[str]) -> Iterator[list[StoredCell]]:
-    """Yield cells of text columns; add the names of tables to `partly` that are not read whole."""
+    """Yield cells of text columns; add to `partly` the names of tables that are not read completely."""
     for table in tables(database):
         described = columns(database, table)
         if not described.text:
@@ -130,7 +130,7 @@ def partial_cells(database: sqlite3.Connection, partly: list[str]) -> Iterator[l
             try:
                 cursor = database.execute(f"{selected} WHERE ({_holding_text(described.text)}) AND {end}")
                 yield from _cells(cursor, table, described.text, part)
-            except sqlite3.DataError:  # a cell is larger than all that is looked at
+            except sqlite3.DataError:  # a cell is larger than the limit
                 part.size = 0
             whole = whole and not part.full
         if not whole:
@@ -138,10 +138,10 @@ def partial_cells(database: sqlite3.Connection, partly: list[str]) -> Iterator[l
 
 
 def _ends(database: sqlite3.Connection, table: str, key: str | None) -> tuple[list[str], bool]:
-    """Return conditions for the rows to look at, of a large table the first and the last ones, and whether these are all."""
+    """Return conditions for the rows to search (in a large table the first and the last ones), and whether these are all."""
     if key is None:
         return ["1"], True
-    # one at a time: for both at once SQLite walks through the whole table
+    # one at a time: for both at once SQLite scans the whole table
     low, high = (database.execute(f"SELECT {edge}({key}) FROM {quoted(table)}").fetchone()[0] for edge in ("min", "max"))  # noqa: S608
     if low is None:
         return [], True
@@ -151,7 +151,7 @@ def _ends(database: sqlite3.Connection, table: str, key: str | None) -> tuple[li
 
 
 def _holding_text(names: list[str]) -> str:
-    """Return a condition that SQLite checks by itself: most rows of profilers hold numbers only, or nothing (checked fastest)."""
+    """Return a condition that SQLite itself checks: most rows of profilers hold only numbers, or nulls, skipped fastest."""
     return " OR ".join(f"({quoted(name)} IS NOT NULL AND typeof({quoted(name)}) IN ('text', 'blob'))" for name in names)
 
 
@@ -169,19 +169,19 @@ def all_cells(database: sqlite3.Connection) -> Iterator[list[StoredCell]]:
 
 @dataclass
 class _TablePart:
-    """A part of a table: at most so many rows and bytes of text."""
+    """The rows and bytes of text that may still be read from a part of a table."""
 
     rows: int
     size: int
 
     @property
     def full(self) -> bool:
-        """Whether there may be more in the table."""
+        """Whether the limit is reached, so the table may hold more."""
         return self.rows <= 0 or self.size <= 0
 
 
 def _cells(cursor: sqlite3.Cursor, table: str, names: list[str], part: _TablePart | None) -> Iterator[list[StoredCell]]:
-    """Yield a query's cells, in batches of some hundred rows; the first column is the row's number."""
+    """Yield a query's cells, in batches of a few hundred rows; the first column is the row number."""
     lowered = [name.lower() for name in names]
     named = lowered.index("name") + 1 if "name" in lowered and "value" in lowered else None
     while rows := cursor.fetchmany(min(500, part.rows) if part else 500):
@@ -200,7 +200,7 @@ def _cells(cursor: sqlite3.Cursor, table: str, names: list[str], part: _TablePar
 
 
 def screened(batches: Iterator[list[StoredCell]], path: Path, thorough: bool = False) -> Iterator[CellHit]:
-    """Yield the findings in cells. Cells are screened many at a time: to begin a screening costs more than a small table."""
+    """Yield the findings in cells. Cells are screened many at a time, as starting a screening costs more than a small table."""
     pending: list[StoredCell] = []
     size = 0
     option = False
@@ -217,10 +217,10 @@ def screened(batches: Iterator[list[StoredCell]], path: Path, thorough: bool = F
 
 
 def _judged(cells: list[StoredCell], option: bool, thorough: bool) -> Generator[CellHit, None, bool]:
-    """Yield the findings in cells; return whether the last one is an option whose argument comes next.
+    """Yield the findings in cells; return whether the last cell is an option whose argument comes next.
 
-    A cell is judged by what it holds, by its row's name (columns name and value, of environments) and, where command lines are
-    kept one argument a row, by the option in the row before.
+    A cell is judged by its content, by its row's name (columns name and value, in environments) and, if command lines are stored
+    with one argument per row, by the option in the row before.
     """
     spans = secret_screens.spans_of([cell.value for cell in cells], thorough)
     for place, cell in enumerate(cells):

@@ -1,4 +1,4 @@
-"""Texts of JSON as they read: their characters may be written with escapes (\\u0067hp_..., \\"password\\"), also twice over."""
+"""JSON texts without their escapes: characters may be escaped (\\u0067hp_..., \\"password\\"), even repeatedly."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 _ESCAPED = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([\"'/\\bfnrt]))|\"")
 _CONTROL = {b"b": b"\x08", b"f": b"\x0c", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
-_OTHER = b"\x80"  # in place of a byte that no secret has
-_ENCODED = 3  # times that a text may be JSON within JSON
+_OTHER = b"\x80"  # stands for a byte that no secret has
+_ENCODED = 3  # levels of JSON within JSON
 
 
 class Unescaped(NamedTuple):
-    """Text without escapes. at: where in it each character stands that was escaped; longer: by how much all up to it were."""
+    """Text without escapes. at: positions of characters that were escaped; longer: the bytes that escapes before each added."""
 
     text: bytes
     at: npt.NDArray[np.int64]
@@ -28,24 +28,24 @@ class Unescaped(NamedTuple):
 
 
 class View(NamedTuple):
-    """A text as it reads without its escapes, taken off once or, where they stand within one another, more often."""
+    """A text without its escapes, removed once or, if they are nested, several times."""
 
     taken_off: tuple[Unescaped, ...]
 
     @property
     def text(self) -> bytes:
-        """The text that is read."""
+        """The text without escapes."""
         return self.taken_off[-1].text
 
     def origin(self, place: int) -> int:
-        """Return where the bytes before this place end in the text with all its escapes."""
+        """Return where the bytes before this place end in the original text with all its escapes."""
         for one in reversed(self.taken_off):
             place = one.origin(place)
         return place
 
 
 def views(data: bytes) -> Iterator[View]:
-    """Yield how a text reads without its escapes: once, twice, ... as far as it has any."""
+    """Yield a text with its escapes removed once, twice, ..., as long as it has any."""
     taken_off: tuple[Unescaped, ...] = ()
     while len(taken_off) < _ENCODED and (one := unescaped(taken_off[-1].text if taken_off else data)):
         taken_off = (*taken_off, one)
@@ -53,9 +53,9 @@ def views(data: bytes) -> Iterator[View]:
 
 
 def unescaped(data: bytes) -> Unescaped | None:
-    """Return the text without its escapes, or None where it has none.
+    """Return the text without its escapes, or None if it has none.
 
-    A quote that is not escaped ends a text: it becomes the end of a line, so that nothing is found across it.
+    An unescaped quote ends a text: it becomes a line end, so nothing is found across it.
     """
     if b"\\" not in data:
         return None
@@ -76,7 +76,7 @@ def unescaped(data: bytes) -> Unescaped | None:
 
 
 def _character(match: re.Match[bytes]) -> bytes:
-    """Return what stands for what matched, in UTF-8."""
+    """Return the character that an escape stands for, in UTF-8, and a line end for a bare quote."""
     if match[1]:
         return chr(int(match[1], 16)).encode("utf8", "surrogatepass")
     if match[2]:

@@ -1,6 +1,8 @@
-"""Secrets in what was recorded here. Who records looks through small texts for whatever looks like one, and through all others,
-which profilers write, for the secrets of the environment and the command line alone (tracer.inside.scrubbing). Here these are
-looked through for the rest, too: Python's own patterns, which are all that a recorded program has, would take minutes.
+"""Secrets in our own recordings.
+
+The recorder searches small texts for anything that looks like a secret, and all other files, which profilers write, only for
+secrets of the environment and the command line (tracer.inside.scrubbing). Here those files are searched for everything else, too:
+in the recorded program, which has only Python's own patterns, this would take minutes.
 """
 
 from __future__ import annotations
@@ -16,20 +18,20 @@ from kernelscope.tracer.inside import scrubbing
 
 
 def overwrite(folder: Path) -> list[str]:
-    """Overwrite what looks like a secret in a recorded folder's files that its recorder did not look through for it.
+    """Overwrite values that look like secrets in those files of a recorded folder that the recorder did not search for them.
 
-    Return in words what was found in files that cannot be rewritten, such as XPlane's. A file that cannot be read is left: nobody
-    shows anything of it. Raises OSError where a file cannot be written.
+    Return messages on findings in files that cannot be rewritten, such as XPlane's. A file that cannot be read is left alone,
+    as its content is shown nowhere. Raise OSError if a file cannot be written.
     """
-    said = []
+    messages = []
     for path in _left(folder):
         with contextlib.suppress(EvidenceError):
-            found = find(path)
-            if found.total and found.redactable:
+            result = find(path)
+            if result.total and result.redactable:
                 redact(path, path)
-            elif found.total:
-                said.append(f"{path}: holds what looks like a secret: {found.listed[0].what}; do not share it")
-    return said
+            elif result.total:
+                messages.append(f"{path}: holds what looks like a secret: {result.listed[0].what}; do not share it")
+    return messages
 
 
 def _left(folder: Path) -> Iterator[Path]:

@@ -1,8 +1,8 @@
-"""Write a copy of a capture in which what looks like a secret is overwritten with x, at the same length.
+"""Write a copy of a capture in which values that look like secrets are overwritten with x, at the same length.
 
-The copy is made under another name beside the target, which appears only when nothing that was found is left in it. Text, CSV
-and JSON keep every other byte. A database is changed through SQLite, with its freed pages overwritten and the file rebuilt, as
-deleted rows and old pages hold values too; its triggers are taken out first, so that nothing in it runs.
+The copy is made under another name beside the target, which is replaced only when no finding is left in the copy. Text, CSV and
+JSON keep every other byte. A database is changed through SQLite; its freed pages are overwritten and the file is rebuilt, as
+deleted rows and old pages also hold values. Its triggers are removed first, so nothing in it runs.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from kernelscope.analysis.secrets.search import REPORT_MAGIC
 from kernelscope.tracer.inside import durable, secret_values, temporary
 
 _MOST_FINDINGS = 1_000_000
-_MOST_UNPACKED = packed.PLAIN_SIZE  # bytes, or packed.PACKING times the packed size if that is more: as all commands have it
-_PASSES = 4  # what was overwritten can make something else be seen
+_MOST_UNPACKED = packed.PLAIN_SIZE  # bytes, or packed.PACKING times the packed size if that is more, as in all commands
+_PASSES = 4  # overwriting one value may reveal another
 _AGAIN = "the same value again"
 _BINARY = (REPORT_MAGIC, b"PAR1", b"ARROW1", b"PK\x03\x04", b"\x80")
 _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _Found = TypeVar("_Found")
 
 
-_ALIKE = 1 << 12  # secrets of one length in a column whose values must differ
+_ALIKE = 1 << 12  # attempts to keep the values of a UNIQUE column distinct
 
 
 @dataclass(frozen=True)
 class Overwrite:
-    """size bytes of what looked like a secret were overwritten."""
+    """An overwritten value that looked like a secret: size bytes."""
 
     place: str
     what: str
@@ -51,10 +51,10 @@ class Overwrite:
 
 
 def redact(source: Path, target: Path) -> list[Overwrite]:
-    """Write a copy of source without what looks like secrets to target, replacing it; return what was overwritten.
+    """Write a copy of source without values that look like secrets to target, replacing it; return what was overwritten.
 
-    The source is only read. Raises EvidenceError where it cannot be read or cannot be rewritten safely (binary formats other than
-    SQLite), and OSError where there is no room for the copy; the target is left as it was then.
+    The source is only read. Raise EvidenceError if it cannot be read or cannot be rewritten safely (binary formats other than
+    SQLite), and OSError if there is no room for the copy; the target then stays as it was.
     """
     try:
         if source.is_dir():
@@ -62,7 +62,7 @@ def redact(source: Path, target: Path) -> list[Overwrite]:
         with source.open("rb") as file:
             head = file.read(1 << 16)
         if not target.parent.is_dir():
-            raise EvidenceError(f"{target}: no folder {target.parent}; make it first")
+            raise EvidenceError(f"{target}: no folder {target.parent}; create it first")
         real = Path(os.path.realpath(target))
         copy = Path(temporary.made_file(temporary.beside(real.name), str(real.parent)))
         try:
@@ -72,7 +72,7 @@ def redact(source: Path, target: Path) -> list[Overwrite]:
         finally:
             temporary.removed(str(copy))
     except OSError as error:
-        if error.errno in _OF_WRITING:  # in copying, the file that is read is named
+        if error.errno in _OF_WRITING:  # when copying, the error names the file that is read
             raise OSError(error.errno, error.strerror, str(target)) from error
         raise EvidenceError(f"{error.filename or source}: {error.strerror or error}") from error
     return changes
@@ -88,7 +88,7 @@ def _redact_file(source: Path, head: bytes, copy: Path) -> list[Overwrite]:
     with copy.open("rb") as file:
         _refuse_binary(source, file.read(1 << 16))
     if wide and _as_utf16(copy, head) != source.read_bytes():
-        raise EvidenceError(f"{source}: text in UTF-16 that would not stay the same; turn it into UTF-8")
+        raise EvidenceError(f"{source}: UTF-16 text that would not stay the same; convert it to UTF-8")
     changes = _overwrite(copy, source)
     if kind:
         _pack(copy, kind)
@@ -98,7 +98,7 @@ def _redact_file(source: Path, head: bytes, copy: Path) -> list[Overwrite]:
 
 
 def _unpack(file: IO[bytes], out: IO[bytes], source: Path, is_packed: bool) -> None:
-    """Copy content; raise EvidenceError where packed content is damaged or unpacks to an absurd size."""
+    """Copy content; raise EvidenceError if packed content is damaged or unpacks to an absurd size."""
     most = max(_MOST_UNPACKED, source.stat().st_size * packed.PACKING)
     size = 0
     while piece := file.read(1 << 20):
@@ -109,23 +109,23 @@ def _unpack(file: IO[bytes], out: IO[bytes], source: Path, is_packed: bool) -> N
 
 
 def _refuse_binary(source: Path, head: bytes) -> None:
-    """Raise EvidenceError for content in which the ends of texts are not to be seen: to overwrite too much would break it."""
+    """Raise EvidenceError for content that does not show where texts end: overwriting too much would break it."""
     if head.startswith(SQLITE_MAGIC):
-        raise EvidenceError(f"{source}: a packed database; unpack it, then redact it")
+        raise EvidenceError(f"{source}: a packed database; unpack it first")
     if packing(head) or head.startswith(_BINARY) or re.search(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]", head):
         raise EvidenceError(
-            f"{source}: a binary file, which cannot be rewritten safely; redact an export of it as SQLite, JSON or text"
+            f"{source}: a binary file, which cannot be rewritten safely; export it as SQLite, JSON or text and redact that"
         )
 
 
 def _as_utf16(copy: Path, head: bytes) -> bytes:
-    """Return a file of UTF-8 as UTF-16 in the byte order of this head."""
+    """Return a UTF-8 file as UTF-16 in the byte order of this head."""
     order = "utf-16-le" if head.startswith(UTF16_MARKS[0]) else "utf-16-be"
     return head[:2] + copy.read_bytes().decode("utf8", "surrogatepass").encode(order, "surrogatepass")
 
 
 def _pack(copy: Path, kind: str) -> None:
-    """Replace a file by itself, packed."""
+    """Replace a file by its packed form."""
     target = copy.with_name(f"{copy.name}.packed")
     try:
         with copy.open("rb") as file, target.open("xb") as out:
@@ -136,7 +136,7 @@ def _pack(copy: Path, kind: str) -> None:
 
 
 def _overwrite(copy: Path, source: Path) -> list[Overwrite]:
-    """Overwrite findings in a file of text, and the same values elsewhere in it, until there are none; return them in order."""
+    """Overwrite findings in a text file, and the same values elsewhere in it, until there are none; return them in order."""
     result: list[tuple[int, int, str]] = []
     values: set[bytes] = set()
     for _ in range(_PASSES):
@@ -158,7 +158,7 @@ def _overwrite(copy: Path, source: Path) -> list[Overwrite]:
 
 
 def _few(result: Iterator[_Found], source: Path) -> list[_Found]:
-    """Return findings as a list; raise EvidenceError where there are absurdly many."""
+    """Return findings as a list; raise EvidenceError if there are absurdly many."""
     listed = list(islice(result, _MOST_FINDINGS + 1))
     if len(listed) > _MOST_FINDINGS:
         raise EvidenceError(f"{source}: more than {_MOST_FINDINGS} findings; look at the file, it cannot be a capture")
@@ -193,7 +193,7 @@ def _occurrences(path: Path, values: set[bytes]) -> Iterator[tuple[int, int, str
 
 
 def _searches(values: set[bytes]) -> Iterator[tuple[str, re.Pattern[bytes]]]:
-    """Yield patterns for some of the values at a time: one that is fast and finds their beginnings, and one that is exact."""
+    """Yield patterns for some of the values at a time: a fast one that finds their beginnings, and an exact one."""
     ordered = sorted(values, key=lambda value: (-len(value), value))
     for some in (ordered[start : start + 200] for start in range(0, len(ordered), 200)):
         beginnings = sorted({re.escape(value[:100].decode("ascii")) for value in some})
@@ -207,7 +207,7 @@ def _redact_database(source: Path, copy: Path) -> list[Overwrite]:
     for suffix in ("-wal", "-journal"):
         beside = source.with_name(source.name + suffix)
         if beside.exists() and beside.stat().st_size:
-            raise EvidenceError(f"{source}: changes wait in {beside.name}; open it once with sqlite3, then redact it")
+            raise EvidenceError(f"{source}: {beside.name} holds pending changes; open the file once with sqlite3, then redact it")
     shutil.copyfile(source, copy)
     try:
         with closing(_writable(copy)) as database:
@@ -216,14 +216,12 @@ def _redact_database(source: Path, copy: Path) -> list[Overwrite]:
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise EvidenceError(f"{source}: cannot be rewritten ({secret_values.shown(str(error), 200)}); export it again") from error
     if next(_occurrences(copy, values), None):
-        raise EvidenceError(
-            f"{source}: a secret value is left outside of the tables' cells; nothing was written, do not share it"
-        )
+        raise EvidenceError(f"{source}: a secret value is left outside the tables' cells; nothing was written, do not share it")
     return changes
 
 
 def _writable(copy: Path) -> sqlite3.Connection:
-    """Open the copy so that nothing in it runs, and nothing that is overwritten stays on its freed pages."""
+    """Open the copy so that nothing in it runs, and no overwritten value stays on its freed pages."""
     size = copy.stat().st_size
     database = secret_cells.prepared(
         sqlite3.connect(copy, isolation_level=None), size, most_cell=max(1 << 24, min(size, 1 << 30))
@@ -237,7 +235,7 @@ def _writable(copy: Path) -> sqlite3.Connection:
 
 
 def _change_cells(database: sqlite3.Connection, source: Path) -> tuple[list[Overwrite], set[bytes]]:
-    """Overwrite findings in cells, and the same values in other cells, until there are none; return them and these values."""
+    """Overwrite findings in cells, and the same values in other cells, until there are none; return them, and the values."""
     changes: list[Overwrite] = []
     values: set[bytes] = set()
     for _ in range(_PASSES):
@@ -268,7 +266,7 @@ def _cells_with(database: sqlite3.Connection, values: set[bytes]) -> Iterator[se
 
 
 def _write(database: sqlite3.Connection, source: Path, hits: list[secret_cells.CellHit], first: bool) -> list[Overwrite]:
-    """Overwrite findings in cells; before the first time, take triggers out. Return what was done."""
+    """Overwrite findings in cells; before the first of them, remove triggers. Return what was done."""
     changes = _drop_triggers(database, source) if hits and first else []
     for _, group in groupby(hits, key=lambda hit: (hit.table, hit.row, hit.column)):
         result = list(group)
@@ -283,7 +281,7 @@ def _drop_triggers(database: sqlite3.Connection, source: Path) -> list[Overwrite
     names = [str(row[0], "utf8") for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()]
     for name in names:
         database.execute(f"DROP TRIGGER {secret_cells.quoted(name)}")
-    return [Overwrite(f"trigger {secret_values.shown(name)}", "taken out, as it would run", 0) for name in names]
+    return [Overwrite(f"trigger {secret_values.shown(name)}", "removed, as it would run", 0) for name in names]
 
 
 def _rewrite_cell(database: sqlite3.Connection, source: Path, hits: list[secret_cells.CellHit]) -> None:
@@ -300,11 +298,11 @@ def _rewrite_cell(database: sqlite3.Connection, source: Path, hits: list[secret_
         try:
             database.execute(f"UPDATE {secret_cells.quoted(table)} SET {name} = {value} WHERE {key} = ?", (bytes(new), row))  # noqa: S608
         except sqlite3.IntegrityError:
-            continue  # a column whose values differ, and another secret of this length stood in it
+            continue  # a UNIQUE column that had another secret of this length
         return
     raise _stubborn(source)
 
 
 def _crosses(length: int, number: int) -> bytes:
-    """Return what stands for a secret: small crosses, of which those at the end spell a number in large ones."""
+    """Return the replacement for a secret: a row of x whose last ones encode a number in binary, with X for 1."""
     return f"{number:0{length}b}"[-length:].encode().translate(bytes.maketrans(b"01", b"xX"))

@@ -1,6 +1,6 @@
-"""Where secrets may be, found fast: RE2 runs over everything, and what it points at is looked at with the exact patterns.
+"""A fast screen for secrets: RE2 runs over everything, and the exact patterns check only its matches.
 
-See `tracer.inside.secret_values` for these.
+The exact patterns are in `tracer.inside.secret_values`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from kernelscope.tracer.inside.secret_values import (
 
 CHUNK = 1 << 13
 _LONGEST_VALUE = 4096
-_FEW = 1 << 20  # bytes of values that are searched before the library with RE2 is imported
-_MOST = 2300  # characters of a pattern: of longer ones RE2's automaton outgrows its memory, and is a hundred times as slow
-_NAMED = f"{NAMED}|{GIVEN}".replace(QUOTE, r"(?:\\*[\"']+|&[#a-z0-9]+;)")  # shorter: finds more, and exact patterns look again
+_FEW = 1 << 20  # up to this many bytes of values are searched without importing the library with RE2
+_MOST = 2300  # characters of a pattern: with longer ones RE2's automaton outgrows its memory and is a hundred times slower
+_NAMED = f"{NAMED}|{GIVEN}".replace(QUOTE, r"(?:\\*[\"']+|&[#a-z0-9]+;)")  # shorter: matches more, which exact patterns check
 
 
 def _grouped(shapes: Sequence[str]) -> tuple[str, ...]:
-    """Return patterns of some shapes each, none too long."""
+    """Return patterns that each combine several shapes, none too long."""
     groups: list[list[str]] = [[]]
     for shape in shapes:
         if groups[-1] and sum(map(len, groups[-1])) + len(shape) > _MOST:
@@ -50,25 +50,26 @@ _AT_MOST = re.compile(r"\{([0-9]+),([0-9]{2,})\}")
 
 
 def _screening(shape: str) -> str:
-    """Return a pattern that finds all that a shape matches, and as little else as RE2 finds fast; exact patterns look again.
+    """Return a pattern that matches everything that a shape matches, and as little else as RE2 can do fast.
 
-    RE2 knows no groups with names and not where words begin. Where texts may begin at each letter and have so many others,
-    as those of base64, its automaton has a state for each set of places where they may have begun, and no room for these.
+    Named groups and word boundaries are removed, and counted repetitions shortened: for a text that may begin at each letter
+    and has a minimum length, such as base64, RE2's automaton needs a state for each set of possible starts, which exceeds its
+    memory.
     """
     shape = shape.replace("?P<v>", "").replace(r"\b", "")
     return _AT_MOST.sub(r"{\1,}", _BEGINS_LONG.sub(r"\1\2", shape))
 
 
-# What the patterns of shapes alone find: most of what looks suspicious does by a name, and need not be searched for each shape.
+# The patterns of shapes alone: most suspicious values are so only by a name, and need not be searched for each shape.
 _SHAPED = _grouped([_screening(shape) for shape in (*(shape for _, shape in SHAPES), PRIVATE_KEY)])
 _SCREEN = (*_SHAPED, _NAMED)
-ESCAPED = r"\\[\"u]"  # as texts within texts have them: what reads as something else without its escapes
+ESCAPED = r"\\[\"u]"  # an escape in a text within a text, which reads differently without it
 
 
 def suspicious(data: bytes | memoryview, patterns: Sequence[str] = _SCREEN) -> list[tuple[int, int]]:
-    """Return the stretches of data, CHUNK bytes and what follows, in which `spans` may find something; merged, in order.
+    """Return the stretches of data, CHUNK bytes plus a margin, in which `spans` may find something; merged, in order.
 
-    patterns: what to look for instead, in RE2's syntax; what they match may have up to 256 bytes.
+    patterns: other patterns to search for, in RE2's syntax; their matches may have up to 256 bytes.
     """
     count = -(-len(data) // CHUNK)
     offsets = np.minimum(np.arange(count + 1, dtype=np.int64) * CHUNK, len(data))
@@ -88,7 +89,7 @@ def suspicious(data: bytes | memoryview, patterns: Sequence[str] = _SCREEN) -> l
 
 
 def _matching(data: bytes | memoryview, offsets: npt.NDArray[np.int64], patterns: Sequence[str]) -> list[int]:
-    """Return which pieces of the data, between offsets, hold what any of the patterns matches."""
+    """Return which pieces of the data, between offsets, any of the patterns matches."""
     if len(offsets) < 2:
         return []
     buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(data)]
@@ -100,28 +101,28 @@ def _matching(data: bytes | memoryview, offsets: npt.NDArray[np.int64], patterns
 
 
 def suspicious_values(values: list[bytes], patterns: Sequence[str] = _SCREEN) -> list[int]:
-    """Return the places of the values in which `spans` may find something, or which hold what the patterns match."""
+    """Return the positions of the values in which `spans` may find something, or which match the given patterns."""
     offsets = np.cumsum([0, *map(len, values)], dtype=np.int64)
     return _matching(b"".join(values), offsets, patterns)
 
 
 def spans_of(values: list[bytes], thorough: bool = False) -> dict[int, list[Span]]:
-    """Return what `spans` finds in each of the values in which it may find something, by their places.
+    """Return the findings of `spans` in the values, by position.
 
-    Also what it finds only where a value reads as JSON without its escapes.
+    This includes findings that appear only when a value's JSON escapes are removed.
     """
-    found = _spans_as_written(values, thorough)
+    result = _spans_as_written(values, thorough)
     read = [(place, view) for place, value in enumerate(values) if b"\\" in value for view in views(value)]
     for number, more in _spans_as_written([view.text for _, view in read], thorough).items():
         place, view = read[number]
-        found[place] = merged([*found.get(place, []), *in_view(more, view)])
-    return found
+        result[place] = merged([*result.get(place, []), *in_view(more, view)])
+    return result
 
 
 def in_view(found: Iterable[Span], view: View) -> Iterator[Span]:
-    """Yield where in the text with its escapes stands what was found in the text without them."""
+    """Map findings in a text without escapes to positions in the original text."""
     for span in found:
-        if span.what != KEY_BLOCK:  # it may go on where its text ends
+        if span.what != KEY_BLOCK:  # may continue beyond the end of its text
             yield span._replace(start=view.origin(span.start), end=view.origin(span.end))
 
 

@@ -1,8 +1,8 @@
-"""Find what looks like a secret in a capture, and say where it is: the place, never the value.
+"""Find values that look like secrets in a capture, and report where they are: the place, never the value.
 
-Profilers record the environment and the command line of what they run: Nsight Systems' exports in TARGET_INFO_SYSTEM_ENV
-(DeviceEnvironment: variables joined by semicolons), META_DATA_CAPTURE (one variable a row) and StringIds (environments of all
-processes, joined by zero bytes); PyTorch's traces in whatever metadata was added; logs anywhere.
+Profilers record the environment and the command line of the program: Nsight Systems' exports in TARGET_INFO_SYSTEM_ENV
+(DeviceEnvironment: variables joined by semicolons), META_DATA_CAPTURE (one variable per row) and StringIds (environments of all
+processes, joined by zero bytes); PyTorch's traces in any added metadata; logs anywhere.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that texts do n
 
 
 class Secret(NamedTuple):
-    """What looks like a secret (`what`: GitHub token, value of HF_TOKEN, ...) and where it is."""
+    """A value that looks like a secret: its kind (`what`: GitHub token, value of HF_TOKEN, ...) and its place."""
 
     place: str
     what: str
 
 
 class SearchResult(NamedTuple):
-    """What was found.
+    """The result of a search.
 
-    listed: the first LISTED findings; total: how many there are in what was looked through; unread: what was not, if anything.
-    redactable: whether `redact` takes such a file.
+    listed: the first LISTED findings; total: the number of findings; unread: which parts were not searched, if any. redactable:
+    whether `redact` accepts the file.
     """
 
     listed: tuple[Secret, ...] = ()
@@ -53,7 +53,7 @@ class SearchResult(NamedTuple):
     redactable: bool = True
 
     def warning(self, path: Path) -> str | None:
-        """Return one line that warns of the findings, or None where there are none."""
+        """Return one line that warns of the findings, or None if there are none."""
         if not self.total:
             return None
         first = self.listed[0]
@@ -61,15 +61,15 @@ class SearchResult(NamedTuple):
         return f"{path}: holds what looks like a secret: {first.what} in {first.place}{more}; " + (
             "before you share it: kernelscope redact FILE -o OUT"
             if self.redactable
-            else "do not share it: what kernelscope import FILE -o DIR writes holds none"
+            else "do not share it: the folder that kernelscope import FILE -o DIR writes holds none"
         )
 
 
 def find(path: Path) -> SearchResult:
-    """Return what looks like a secret in a capture (a file or a folder of files), and where.
+    """Return the values in a capture (a file or a folder of files) that look like secrets, and where they are.
 
-    Cheap: files are screened at several hundred MB/s; of databases, text columns are looked through as far as the first and last
-    100,000 rows of a table. What was not looked through is said in `unread`. Raises EvidenceError where the file cannot be read.
+    Cheap: files are screened at several hundred MB/s; in databases, only text columns are searched, in the first and last
+    100,000 rows of each table. `unread` names the parts that were not searched. Raise EvidenceError if the file cannot be read.
     """
     try:
         if path.is_dir():
@@ -85,8 +85,8 @@ def find(path: Path) -> SearchResult:
 def remarks(path: Path, unpacked: bytes | memoryview = b"", shown: Path | None = None) -> list[tuple[str, str]]:
     """Return remarks on secrets in a capture: (warnings or notes, a line).
 
-    shown: the file that is named, where `path` is a copy of it. unpacked: what a packed file holds, if it is known: mostly
-    nothing in it is suspicious, so that it suffices.
+    shown: the file to name, if `path` is a copy of it. unpacked: the content of a packed file, if known: mostly nothing in it is
+    suspicious, and then the file need not be read.
     """
     named = _in_name((shown or path).name)
     if unpacked and not secret_screens.suspicious(unpacked) and not secret_screens.suspicious(unpacked, [secret_screens.ESCAPED]):
@@ -94,19 +94,19 @@ def remarks(path: Path, unpacked: bytes | memoryview = b"", shown: Path | None =
     try:
         result = find(path)
     except EvidenceError as error:
-        return [*named, ("notes", f"not looked through for secrets: {error}".replace(str(path), str(shown or path)))]
+        return [*named, ("notes", f"not searched for secrets: {error}".replace(str(path), str(shown or path)))]
     warning = result.warning(Path((shown or path).name))
     remarks = [*named, ("warnings", warning)] if warning else named
-    return [*remarks, ("notes", f"not looked through for secrets: {result.unread}")] if result.unread else remarks
+    return [*remarks, ("notes", f"not searched for secrets: {result.unread}")] if result.unread else remarks
 
 
 def _in_name(name: str) -> list[tuple[str, str]]:
-    """Return a warning where a file's name, which reports and imports show, holds what looks like a secret."""
-    found = secret_values.spans(os.fsencode(name))
-    if not found:
+    """Return a warning if a file's name, which reports and imports show, holds what looks like a secret."""
+    spans = secret_values.spans(os.fsencode(name))
+    if not spans:
         return []
-    what = f"{shown(name)}: the file's name holds what looks like a secret: {found[0].what}"
-    return [("warnings", f"{what}; rename the file before you share what is made of it")]
+    what = f"{shown(name)}: the file's name holds what looks like a secret: {spans[0].what}"
+    return [("warnings", f"{what}; rename the file before you share anything made from it")]
 
 
 def _find_in_file(path: Path, head: bytes) -> SearchResult:
@@ -129,7 +129,7 @@ def _find_in_file(path: Path, head: bytes) -> SearchResult:
 
 
 def _find_in_database(path: Path) -> SearchResult:
-    """Look through text columns, of large tables their first and last rows."""
+    """Search text columns; in large tables, only the first and last rows."""
     result: list[Secret] = []
     total = 0
     partly: list[str] = []
@@ -143,7 +143,7 @@ def _find_in_database(path: Path) -> SearchResult:
 
 
 def _find_in_folder(path: Path) -> SearchResult:
-    """Look through the files of a folder: exports of a table each, or anything else."""
+    """Search the files of a folder: exports of one table each, or any others."""
     result: list[Secret] = []
     total = 0
     unread: list[str] = []
@@ -159,7 +159,7 @@ def _find_in_folder(path: Path) -> SearchResult:
 
 
 def _find_in_columns(path: Path, head: bytes) -> SearchResult:
-    """Look through the different texts of a Parquet or Arrow file's columns."""
+    """Search the distinct texts in a Parquet or Arrow file's columns."""
     result: list[Secret] = []
     try:
         for name, column in _text_columns(path, head):
@@ -172,20 +172,20 @@ def _find_in_columns(path: Path, head: bytes) -> SearchResult:
 
 
 def _text_columns(path: Path, head: bytes) -> Iterator[tuple[str, Any]]:
-    """Yield the columns of text that a Parquet or Arrow file has, by name."""
+    """Yield the text columns of a Parquet or Arrow file, with their names."""
     if head.startswith(b"PAR1"):
         names = [field.name for field in parquet_files.schema(path) if _is_text(field.type)]
         for name in names:
             yield name, parquet_files.read(path, [name])[name]
         return
-    encoded: Any = os.fsencode(path)  # which need not be UTF-8
+    encoded: Any = os.fsencode(path)  # may not be UTF-8
     with pa.memory_map(encoded) as source:
         table = pa.ipc.open_file(source).read_all()
-        table.validate(full=True)  # offsets in a damaged file point anywhere
+        table.validate(full=True)  # offsets in a damaged file may point anywhere
         yield from ((field.name, table[field.name]) for field in table.schema if _is_text(field.type))
 
 
 def _is_text(kind: Any) -> bool:
-    """Return whether a column holds text or blobs, as they are or numbered."""
+    """Return whether a column holds text or blobs, plain or dictionary-encoded."""
     inner = kind.value_type if types.is_dictionary(kind) else kind
     return any(test(inner) for test in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary))

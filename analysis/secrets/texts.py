@@ -1,4 +1,4 @@
-"""Search files without tables for what looks like a secret: text, JSON, logs and whatever else, packed or not."""
+"""Search files without tables for values that look like secrets: text, JSON, logs and any others, packed or not."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kernelscope.tracer.inside import secret_values
 
 _BLOCK = 1 << 23
 _OVERLAP = secret_values.LONGEST + 1024
-_MOST_BYTES = 1 << 29  # of a file; of larger ones the first and the last half of this are looked through
-_MOST_UNPACKED = 1 << 31  # bytes that packed files may always unpack to: who looks at them has limits of their own
-_MOST_SECOND_LOOKS = 1 << 23  # bytes that look suspicious and are looked at again, with slower patterns
-_MOST_VIEWS = 1 << 22  # bytes that are read without their escapes, too
+_MOST_BYTES = 1 << 29  # of a file; in larger ones, half of this is searched at each end
+_MOST_UNPACKED = 1 << 31  # bytes to which packed files may always unpack: callers have limits of their own
+_MOST_SECOND_LOOKS = 1 << 23  # suspicious bytes that are checked again with slower patterns
+_MOST_VIEWS = 1 << 22  # bytes that are also read without their escapes
 
 
 class Hit(NamedTuple):
@@ -32,7 +32,7 @@ class Hit(NamedTuple):
 
 
 class Budget:
-    """How much of a file is looked through, so that it costs a fraction of reading it. unread: what was left out, in words."""
+    """How much of a file to search, so that this costs a fraction of reading it. unread: the parts left out, in words."""
 
     def __init__(self, size: int, packed: bool) -> None:
         self.skip = (_MOST_BYTES // 2, size - _MOST_BYTES // 2) if size > _MOST_BYTES and not packed else None
@@ -43,42 +43,43 @@ class Budget:
         self.unread = [f"bytes {self.skip[0]} to {self.skip[1]}"] if self.skip else []
 
     def exceeded(self, at: int, second_looks: int) -> bool:
-        """Count bytes that are looked at twice; return whether to stop at byte `at`, or earlier."""
+        """Count bytes that are checked again; return whether to stop at byte `at` or before."""
         self.second_looks -= second_looks
         if not self.spent and (self.second_looks < 0 or at > self.bytes):
             self.spent = True
             why = ", as too much of it looks suspicious" if self.second_looks < 0 else " of the unpacked content"
-            self.unread.append(f"what follows byte {at}{why}")
+            self.unread.append(f"everything after byte {at}{why}")
         return self.spent
 
     def read_without_escapes(self, at: int, size: int) -> int:
-        """Return how many of the bytes from byte `at` are read without their escapes, too, and count them."""
+        """Return how many of the bytes from byte `at` may also be read without their escapes, and count them."""
         most = min(size, self.views)
         if most < size and not self.views_spent:
             self.views_spent = True
-            self.unread.append(f"texts within texts that follow byte {at + most}")
+            self.unread.append(f"texts within texts after byte {at + most}")
         self.views -= most
         return most
 
 
 def opened(path: Path, head: bytes) -> IO[bytes]:
-    """Open a file, unpacking it while it is read; UTF-16 is turned into UTF-8."""
+    """Open a file, unpacking it while it is read; UTF-16 is converted to UTF-8."""
     if packing(head):
         return packed.opened(path, _MOST_UNPACKED)
     if not head.startswith(UTF16_MARKS):
         return path.open("rb")
     if path.stat().st_size > _MOST_BYTES:
-        raise EvidenceError(f"{path}: too large for text in UTF-16; turn it into UTF-8")
+        raise EvidenceError(f"{path}: too large for UTF-16 text; convert it to UTF-8")
     try:
         return io.BytesIO(path.read_bytes().decode("utf-16", "surrogatepass").encode("utf8", "surrogatepass"))
     except UnicodeDecodeError as error:
-        raise EvidenceError(f"{path}: damaged text in UTF-16 (byte {error.start}); copy it again") from error
+        raise EvidenceError(f"{path}: damaged UTF-16 text (byte {error.start}); copy it again") from error
 
 
 def hits(file: IO[bytes], path: Path, budget: Budget | None = None) -> Iterator[Hit]:
-    """Yield what may be a secret in a file's content, in order, as far as the budget goes.
+    """Yield possible secrets in a file's content, in order, as far as the budget goes.
 
-    Without a budget it is all of the content, and rather too much than too little. Raises EvidenceError as `blocks` does.
+    Without a budget all of the content is searched, and rather too much is found than too little. Raise EvidenceError as `blocks`
+    does.
     """
     reached = 0
     for start, data, own in blocks(file, path, budget.skip if budget else None):
@@ -91,17 +92,17 @@ def hits(file: IO[bytes], path: Path, budget: Budget | None = None) -> Iterator[
 
 
 def _in_block(data: bytes, start: int, budget: Budget | None) -> list[secret_values.Span]:
-    """Return what is found in a block that begins at this byte, in order.
+    """Return the findings in a block that begins at this byte, in order.
 
-    Also what is seen only where the texts in it read as JSON without its escapes; with a budget, where these are of quotes and
-    of numbered characters, as those of JSON within JSON are.
+    This includes findings that appear only when the block's JSON escapes are removed; with a budget, only around escaped quotes
+    and numbered characters, as in JSON within JSON.
     """
     result = list(_as_written(data, start, budget, thorough=budget is None))
     for low, high in secret_screens.suspicious(data, [secret_screens.ESCAPED]) if budget else [(0, len(data))]:
         most = budget.read_without_escapes(start + low, high - low) if budget else high - low
         for view in views(data[low : low + most]):
-            found = secret_screens.in_view(_as_written(view.text, start, None, thorough=budget is None), view)
-            result += [span._replace(start=low + span.start, end=low + span.end) for span in found]
+            spans = secret_screens.in_view(_as_written(view.text, start, None, thorough=budget is None), view)
+            result += [span._replace(start=low + span.start, end=low + span.end) for span in spans]
     return sorted(result, key=lambda span: (span.start, -span.end))
 
 
@@ -116,8 +117,8 @@ def _as_written(data: bytes, start: int, budget: Budget | None, thorough: bool =
 def blocks(file: IO[bytes], path: Path, skip: tuple[int, int] | None = None) -> Iterator[tuple[int, bytes, int]]:
     """Yield a file's content in blocks: where each begins, its bytes, and how many of them are its own.
 
-    The other bytes begin the next block too: what is found there may go on. skip: bytes that are left out. Raises EvidenceError
-    where packed content is damaged.
+    The other bytes also begin the next block, as findings there may continue. skip: bytes to leave out. Raise EvidenceError if
+    packed content is damaged.
     """
     before, start = b"", 0
     while True:
@@ -138,7 +139,7 @@ def blocks(file: IO[bytes], path: Path, skip: tuple[int, int] | None = None) -> 
 
 
 def places(file: IO[bytes], path: Path, offsets: list[int]) -> list[str]:
-    """Return where the bytes at these offsets, in order, are: their lines, or the offsets where lines are long."""
+    """Return the places of the bytes at these ascending offsets: their lines, or the offsets if lines are long."""
     result: list[str] = []
     lines = 1
     for start, data, own in blocks(file, path):

@@ -1,1 +1,1 @@
-"""What happened when: one step in lanes, frames folded into trees, samples over time."""
+"""Views over time: one step in lanes, frames folded into trees, and samples over time."""

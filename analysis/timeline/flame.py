@@ -1,11 +1,11 @@
-"""Frames folded into trees, as flame graphs show them: what was inside of what, and how long all of it took together.
+"""Frames folded into trees, as in flame graphs: how work is nested, and how long all of it took together.
 
-Four ways of looking at the measured steps, or at the whole capture where it has no steps:
+There are four views of the measured steps, or of the whole capture if it has no steps:
 
 - cells: the partition of the mean step (see accounting.partition) by phase, layer or range, operator, and kernel or host cause;
-- lines: of a profiled program, the steps' wall time by the function and line that the loop's thread was in, and what ran there;
-- host: one tree per thread of what encloses what there: steps, ranges, operators, calls and kernels of a CPU;
-- device: work on GPUs below the host's frames that were open where it was launched.
+- lines: for a profiled program, the steps' wall time by the function and line that the loop's thread was in, and the work there;
+- host: a tree per thread of nested steps, ranges, operators, calls and CPU kernels;
+- device: work on GPUs below the host's frames that were open at its launch.
 
 Method: intervals of a thread nest, so that each has one path of frames; equal paths are one node (flame graphs: Gregg, The Flame
 Graph, CACM 59(6), 2016). All numbers are integer ns, and a node's children and its own time add up to it.
@@ -30,11 +30,10 @@ from kernelscope.analysis.trace import Trace, intervals
 from kernelscope.analysis.trace.stacks import Stacks
 
 SCHEMA = "kernelscope/flame/1"
-MOST = 3000  # nodes of a tree; smaller ones are put together
+MOST = 3000  # nodes of a tree; the smallest ones are merged
 THREADS = 8  # host threads that get a tree, the busiest ones
 FRAMES = ("whole", "step", "phase", "layer", "range", "function", "line", "operator", "call", "kernel", "cause", "rest")
 UNKNOWN_LAUNCH = "(launch not recorded)"
-# what PyTorch's emit_nvtx appends to an operator's name: it would make every call a frame of its own
 
 Int = npt.NDArray[np.int64]
 
@@ -42,11 +41,11 @@ Int = npt.NDArray[np.int64]
 def flame(trace: Trace, most: int = MOST) -> dict[str, Any]:
     """Return the trees of a trace's measured steps as plain data.
 
-    steps: how many there are, 0 for a whole capture. names: texts. frames: FRAMES. trees, the one to show first first, each:
-    key, title, what (a sentence on its whole), per (by how many steps its numbers are to be divided for a mean step), and its
-    nodes in depth-first order as columns: name (of names), frame (of frames), depth (0 is the whole), total_ns, count (intervals
-    or cells; null for what was put together). Trees of more than `most` nodes have their smallest ones in frames "rest".
-    left_out: what there is no tree of, with the reason. Raises EvidenceError when there is nothing on a timeline.
+    steps: their number, 0 for a whole capture. names: texts. frames: FRAMES. trees, in order of display, each: key, title, what
+    (a sentence on its whole), per (the number of steps to divide by for a mean step), and its nodes in depth-first order as
+    columns: name (of names), frame (of frames), depth (0 is the whole), total_ns, count (intervals or cells; null for merged
+    nodes). Trees of more than `most` nodes have their smallest ones merged in frames "rest". left_out: what has no tree, with the
+    reason. Raises EvidenceError if there is nothing on a timeline.
     """
     names = _FrameNames()
     cells, steps = _cells(trace, names)
@@ -69,7 +68,7 @@ def flame(trace: Trace, most: int = MOST) -> dict[str, Any]:
 
 
 class _FrameNames:
-    """Texts of frames, numbered; a code is a text together with the kind of frame that it names."""
+    """Texts of frames, numbered; a code stands for a text and the kind of its frame."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -86,7 +85,7 @@ class _FrameNames:
         return np.asarray(codes[places])
 
     def only_used(self, trees: Sequence[dict[str, Any]]) -> list[str]:
-        """Return the texts that the trees have, and give these their places in the list as names."""
+        """Return the texts that the trees use, and set the trees' names to the places in that list."""
         texts = list(self._numbers)
         used = sorted({number for tree in trees for number in tree["name"]})
         place = {number: at for at, number in enumerate(used)}
@@ -96,13 +95,13 @@ class _FrameNames:
 
 
 class _Nodes:
-    """A tree in the making: each node's parent (-1 for the top ones), code, own ns and count."""
+    """The nodes of a tree under construction: each one's parent (-1 for the top ones) and code."""
 
     def __init__(self) -> None:
         self.parent = self.code = np.empty(0, dtype=np.int64)
 
     def under(self, parent: Int, code: Int) -> Int:
-        """Return the node of each frame below its parent, made where it is new; the parent itself where the code is -1."""
+        """Return the node of each frame below its parent, made if new; the parent itself if the code is -1."""
         node = parent.copy()
         rows = np.flatnonzero(code >= 0)
         codes = int(code.max(initial=0)) + 1
@@ -115,7 +114,7 @@ class _Nodes:
 
 @dataclass
 class _Tree:
-    """A tree that is made: own_ns and count by node; the rest as in `flame`."""
+    """A complete tree: own_ns and count by node; the rest as in `flame`."""
 
     key: str
     title: str
@@ -141,7 +140,7 @@ def _cells(trace: Trace, names: _FrameNames) -> tuple[_Tree, int]:
     result = partition(trace)
     cells = result.cells
     if not result.step_ns:
-        raise EvidenceError("the capture holds no time: all that is on its timeline has no length")
+        raise EvidenceError("the capture holds no time: nothing on its timeline has a duration")
     owner = ("layer", cells["layer"]) if cells["layer"].notna().any() else ("range", cells["range"])
     host = cells["cause"].notna()
     levels = [("phase", cells["phase"]), owner, ("operator", cells["operator"]), ("kernel", cells["kernel"])]
@@ -164,7 +163,7 @@ def _cells(trace: Trace, names: _FrameNames) -> tuple[_Tree, int]:
 
 @dataclass
 class _Frames:
-    """Host intervals of all threads: steps first, so that of two alike the outer one comes first."""
+    """Host intervals of all threads: steps first, so that of two equal intervals the outer one comes first."""
 
     thread: Int
     start: Int
@@ -179,7 +178,7 @@ _Part = tuple[pd.DataFrame, Int]  # rows with thread, start_ns and end_ns, and t
 
 
 def _host_frames(trace: Trace, names: _FrameNames) -> _Frames:
-    """Return everything that encloses other work on a thread of the host."""
+    """Return everything that nests on a thread of the host."""
     ranges = trace.ranges[(trace.ranges["nested"] & ~trace.ranges["category"].isin(["step", "mark"])).to_numpy()]
     kinds = {"phase": "phase", "data": "phase", "sync": "phase", "layer": "layer"}
     parts = [
@@ -210,18 +209,18 @@ def _merged(parts: Sequence[_Part]) -> _Frames:
 
 
 def _lines(trace: Trace, names: _FrameNames) -> list[_Tree]:
-    """Return the tree of the loop's thread by the lines that it was in, or functions; nothing where they were not recorded."""
+    """Return the tree of the loop's thread by the lines or functions that it was in; none if they were not recorded."""
     lines, steps = trace.host_lines, _measured(trace)
     if lines.empty or (steps.empty and len(trace.steps)):
         return []
-    told = lines[host_lines.has_text(lines)]
+    with_text = lines[host_lines.has_text(lines)]
     function = lines["function"].astype("string") + " (" + lines["file"].astype("string") + ")"
-    text = told["line"].astype("string") + ": " + told["text"].astype("string")
-    parts = [(lines, names.codes("function", function)), (told, names.codes("line", text))]
+    text = with_text["line"].astype("string") + ": " + with_text["text"].astype("string")
+    parts = [(lines, names.codes("function", function)), (with_text, names.codes("line", text))]
     host = _merged([_steps(trace, names), *parts, *_work(trace, names)])
     host = _within(host, steps) if len(steps) else host
     mine = host[np.isin(host.thread, (steps if len(steps) else lines)["thread"].to_numpy(np.int64))]
-    unit, (_, whole) = "line" if len(told) else "function", _titles(loop=bool(len(steps)), number=1)
+    unit, (_, whole) = "line" if len(with_text) else "function", _titles(loop=bool(len(steps)), number=1)
     what, added = f"{whole}, by the {unit} that the host was in", _added_up(mine)
     return [_Tree("lines", f"host: {unit}s of the program", what, max(len(steps), 1), *added)]
 
@@ -231,7 +230,7 @@ def _measured(trace: Trace) -> pd.DataFrame:
 
 
 def _on_threads(trace: Trace, operators: pd.DataFrame) -> pd.DataFrame:
-    """Return the kernels of CPU threads, without those that are the operator itself: it is a frame already."""
+    """Return the kernels of CPU threads, without those that are the operator itself, which is already a frame."""
     kernels = trace.kernels
     kernels = kernels[(kernels["device"] == "cpu") & kernels["thread"].notna() & kernels["start_ns"].notna()]
     keys = ["thread", "start_ns", "end_ns"]
@@ -240,9 +239,9 @@ def _on_threads(trace: Trace, operators: pd.DataFrame) -> pd.DataFrame:
 
 
 def _threads(trace: Trace, host: _Frames, steps: int) -> tuple[list[_Tree], int]:
-    """Return a tree per thread, that of the loop first, then the busiest first; and how many threads have none.
+    """Return a tree per thread, the loop's first, then the busiest first, and the number of threads without one.
 
-    Threads that only call the operating system mostly wait in it, and have none.
+    Threads that only call the operating system mostly wait there and have no tree.
     """
     measured = _measured(trace)
     loops = set(measured["thread"].to_list())
@@ -262,7 +261,7 @@ def _threads(trace: Trace, host: _Frames, steps: int) -> tuple[list[_Tree], int]
 
 
 def _within(frames: _Frames, steps: pd.DataFrame) -> _Frames:
-    """Return the pieces of the intervals that lie in steps."""
+    """Return the pieces of the intervals inside steps."""
     index, _, start, end = intervals.split_at(frames.start, frames.end, *(steps[name].to_numpy(np.int64) for name in _TIMES))
     return _Frames(frames.thread[index], start, end, frames.code[index])
 
@@ -275,7 +274,7 @@ def _added_up(frames: _Frames) -> tuple[_Nodes, Int, Int]:
 
 
 def _working(trace: Trace) -> Int:
-    """Return the threads of which more is known than calls of the operating system."""
+    """Return the threads with more than calls of the operating system."""
     calls = trace.calls[(trace.calls["api"] != "os").to_numpy()]
     tables = (trace.steps, trace.ranges, trace.operators, calls, trace.kernels[(trace.kernels["device"] == "cpu").to_numpy()])
     return np.concatenate([table["thread"].dropna().to_numpy(np.int64) for table in tables])
@@ -285,16 +284,16 @@ _TIMES = ("start_ns", "end_ns")
 
 
 def _titles(loop: bool, number: int) -> tuple[str, str]:
-    """Return what a thread's tree is called, and what its whole is."""
+    """Return the title of a thread's tree, and what its whole is."""
     if loop:
         return "host: the loop's thread", "the steps' wall time"
     return f"host: thread {number}", "the time in which something was recorded on the thread"
 
 
 def _folded(frames: _Frames) -> tuple[_Nodes, Int, Int]:
-    """Return the tree of these intervals, the node of each, and where each ends at the latest.
+    """Return the tree of these intervals, the node of each, and each one's end, cut if necessary.
 
-    One that outlasts the interval that it began inside of (clocks of two sources, ranges that hooks open and close) ends with it.
+    An interval that outlasts the one in which it began (clocks of two sources, ranges that hooks open and close) ends with it.
     """
     above = intervals.parents(frames.thread, frames.start, frames.end)
     depth = intervals.depths(above)
@@ -330,7 +329,7 @@ def _device(trace: Trace, host: _Frames, names: _FrameNames, steps: int) -> _Tre
     above = nodes.under(above, np.where(launched, -1, unknown))
     leaf = nodes.under(above, names.codes("kernel", kernels["name"]))
     own, count = _added(nodes, leaf, end - start), _added(nodes, leaf, np.ones(len(leaf), dtype=np.int64))
-    what = "the durations of all kernels on devices, added up: those that ran at once count each"
+    what = "the durations of all kernels on devices, added up: kernels that ran at once each count"
     return _Tree("device", "device: kernels by where they were launched", what, max(steps, 1), nodes, own, count)
 
 
@@ -338,7 +337,7 @@ def _device(trace: Trace, host: _Frames, names: _FrameNames, steps: int) -> _Tre
 
 
 def _as_dict(tree: _Tree, most: int, names: _FrameNames) -> dict[str, Any]:
-    """Return a tree as plain data: depth first, the largest child first, the smallest nodes put together."""
+    """Return a tree as plain data: depth first, largest child first, with the smallest nodes merged."""
     parent, totals = tree.nodes.parent, tree.own_ns.copy()
     for node in range(len(parent) - 1, -1, -1):  # a node comes after its parent
         if parent[node] >= 0:
@@ -363,7 +362,7 @@ _Row = tuple[int, int, int, int | None]  # code, depth, total_ns, count
 def _depth_first(
     parent: Int, totals: Int, kept: npt.NDArray[np.bool_], code: Int, count: Int, names: _FrameNames
 ) -> Iterable[_Row]:
-    """Return the rows of all kept nodes; after the children of each, one row for those that were not."""
+    """Return the rows of all kept nodes; after the children of each, one row for those that were not kept."""
     children: dict[int, list[int]] = {}
     rest: dict[int, list[int]] = {}
     for node in np.flatnonzero(totals > 0)[np.argsort(-totals[totals > 0], kind="stable")].tolist():
@@ -382,7 +381,7 @@ def _depth_first(
 
 
 def _below(node: int, depth: int, children: dict[int, list[int]], rest: dict[int, list[int]]) -> list[tuple[int, int]]:
-    """Return what is below a node, last first; one of those that are put together stands for all."""
+    """Return the nodes below a node, last first; one of the merged ones stands for all."""
     result = [(child, depth) for child in children.get(node, [])]
     result += [(child, depth) for child in rest.get(node, [])[:1]]
     return result[::-1]

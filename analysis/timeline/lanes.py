@@ -1,8 +1,8 @@
 """A recording, or one representative step of it, on a timeline: what the host and the devices did when, in lanes of rows.
 
-Every event that reaches into the window is there, cut at its ends, in integer nanoseconds from its start: the durations of a
-lane's events add up to what the trace says of this time. The first lane is the window itself as `accounting.partition` gives it
-to one owner at each instant, so that it adds up to the wall time.
+It holds every event that reaches into the window, cut at the window's ends, in integer nanoseconds from its start: the durations
+of a lane's events add up to those of the trace in this time. The first lane shows the owner of each instant of the window, from
+`accounting.partition`, so it adds up to the wall time.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from kernelscope.analysis.trace import Trace, intervals, plain
 from kernelscope.analysis.trace.categories import translated
 
 SCHEMA = "kernelscope/timeline/1"
-MOST = 200_000  # events that stay apart; of more the shortest are put together
+MOST = 200_000  # events that stay separate; if there are more, the shortest are merged
 
 Int = npt.NDArray[np.int64]
 
-# What an event says, where its table has it. Of calls `kind` is what the host does in them, of ranges their category, of copies
-# the kinds of memory; of host lines `library` is the file and `problem` the line. `launch` says how a kernel was launched,
-# `arguments` with what an operator was called.
+# The label of an event, as far as its table has it. `kind` is for calls what the host does in them, for ranges their category,
+# for copies the kinds of memory; for host lines, `library` is the file and `problem` the line. `launch` describes a kernel's
+# launch, `arguments` are those of an operator.
 LABEL = ("name", "layer", "phase", "kind", "library", "problem", "launch", "arguments")
-_ARGUMENTS = 300  # characters that are told of an operator's arguments
+_ARGUMENTS = 300  # characters of an operator's arguments that are shown
 _LAUNCH = {"grid": "grid {}", "block": "block {}", "registers": "{} registers", "shared_memory": "{} bytes of shared memory"}
 
 
@@ -47,20 +47,20 @@ Table = tuple[str, pd.DataFrame]  # the kind of its lanes, and events with start
 def timeline(trace: Trace, most: int = MOST, whole: bool = False) -> dict[str, Any]:
     """Return the measured step whose wall time is nearest the median of all, with everything that happened in it.
 
-    A capture without steps is one window, from its first event to its last. whole: of one with steps, too; then its steps are a
-    lane `steps`. most: events that stay apart.
+    A capture without steps is one window, from its first event to its last. whole: take one with steps as one window, too; its
+    steps are then a lane `steps`. most: events that stay separate.
 
-    Returns plain data: `step` (null without steps), `found`: what steps were found in a capture that marks none, in words (null),
-    and they are a lane `steps`; `steps` measured, `thread` of their loop (null), `wall_ns`, `median_ns`, `step_ns`: from when to
-    when the step lasts (null without steps; events in it stay apart for as long as can be),
-    `cut`: events that reach beyond the window and were cut there, `together_ns`: events shorter than this that follow each other
-    closely in a row are one (0: none are), `labels`: columns of LABEL, a row for each distinct one, and `lanes`: {kind: one of
-    step, lines, ranges, operators, calls, kernels, graphs, copies and syncs, device, thread (or stream), events, sum_ns: their
-    durations added, rows}. A row has the columns start_ns (from the window's start), duration_ns, label (of the longest event, if
-    several) and, where events are put together, events and busy_ns: how many and how long they are together; else these two are
-    null; where launches are known, launched_ns: how long before its start a single event was launched, and launcher: the thread.
+    Returns plain data: `step` (null without steps); `found`: in words, the steps found in a capture that marks none (else null);
+    they are a lane `steps`, too; `steps`: the number of measured steps; `thread`: that of their loop (may be null); `wall_ns`;
+    `median_ns`; `step_ns`: the step's start and end (null without steps; its events stay separate as long as possible); `cut`:
+    the number of events cut at the window's ends; `together_ns`: events shorter than this that follow each other closely in a row
+    are merged (0: none are); `labels`: columns of LABEL, a row for each distinct label; and `lanes`: {kind: one of step, steps,
+    lines, ranges, operators, calls, kernels, graphs, copies and syncs, device, thread (or stream), events, sum_ns: the sum of
+    their durations, rows}. A row has the columns start_ns (from the window's start), duration_ns, label (of the longest event,
+    if several); events and busy_ns, the number and total duration of merged events, null if none are merged; and if launches are
+    known, launched_ns: how long before its start a single event was launched, and launcher: the thread.
 
-    Raises EvidenceError where the capture has no timeline.
+    Raises EvidenceError if the capture has no timeline.
     """
     step, low, high, about = _window(trace)
     shown = (low, high)
@@ -88,7 +88,7 @@ def timeline(trace: Trace, most: int = MOST, whole: bool = False) -> dict[str, A
 
 
 def _window(trace: Trace) -> tuple[int | None, int, int, dict[str, Any]]:
-    """Return the step, its start and end, and the facts of all steps; the whole capture where it has no steps."""
+    """Return the step, its start and end, and facts on all steps; the whole capture if it has no steps."""
     if trace.steps.empty:
         low, high = (int(edge[0]) for edge in parts.whole(trace))
         if high <= low:
@@ -100,7 +100,7 @@ def _window(trace: Trace) -> tuple[int | None, int, int, dict[str, Any]]:
         raise EvidenceError("the capture holds no measured step; record some, or lower --warmup")
     wall = over - begun
     ordered = np.sort(wall)
-    twice = int(ordered[(len(wall) - 1) // 2] + ordered[len(wall) // 2])  # twice the median, which is a whole number
+    twice = int(ordered[(len(wall) - 1) // 2] + ordered[len(wall) // 2])  # twice the median is an integer
     place = int(np.argmin(np.abs(2 * wall - twice)))
     chosen, low, high = steps.iloc[place], int(begun[place]), int(over[place])
     about = {"steps": len(steps), "median_ns": twice // 2, "thread": int(chosen["thread"])}
@@ -108,7 +108,7 @@ def _window(trace: Trace) -> tuple[int | None, int, int, dict[str, Any]]:
 
 
 def _recording(trace: Trace) -> tuple[int, int]:
-    """Return the window of everything that was recorded, all steps in it."""
+    """Return the window of everything that was recorded, with all steps in it."""
     first, last = (int(edge[0]) for edge in parts.whole(trace))
     begun, over = device_steps.bounds(trace.steps)
     return min(first, int(begun.min())), max(last, int(over.max()))
@@ -123,7 +123,7 @@ def _owners(trace: Trace, low: int, high: int) -> pd.DataFrame:
 
 
 def _step_slices(steps: pd.DataFrame) -> Iterator[Table]:
-    """Yield steps as they are on the device, and which are warm-up."""
+    """Yield the steps on the device, with warm-up marked in their names."""
     if len(steps):
         steps = steps.sort_values("start_ns")
         begun, over = device_steps.bounds(steps)
@@ -148,17 +148,17 @@ def _tables(trace: Trace) -> Iterator[Table]:
 
 
 def _arguments(operators: pd.DataFrame) -> pd.Series:
-    """Return in words what each operator was called with: types and shapes of tensors, values of others; null where not known."""
+    """Return each operator's arguments in words: types and shapes of tensors, values of others; null if unknown."""
     columns = ["types", "shapes", "arguments"]
     number, first = parts.numbered(operators[columns])
     said = []
     for row in plain.rows(operators[columns].iloc[first]):
         types, shapes, values = ([] if row[name] is None else json_text.listed(row[name]) for name in columns)
-        told = [
+        each = [
             f"{kind}{shape}" if shape else str(value or kind or "none")
             for kind, shape, value in zip_longest(types, shapes, values, fillvalue="")
         ]
-        said.append(", ".join(told)[:_ARGUMENTS] or None)
+        said.append(", ".join(each)[:_ARGUMENTS] or None)
     return pd.Series(np.array(said, dtype=object)[number], index=operators.index, dtype="string")
 
 
@@ -172,7 +172,7 @@ def _named(kind: str, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _launch(kernels: pd.DataFrame, trace: Trace) -> pd.Series:
-    """Return in words how each kernel was launched, and its theoretical occupancy; null where nothing is known."""
+    """Return in words each kernel's launch and its theoretical occupancy; null if nothing is known."""
     devices = {str(entry["device"]): entry for entry in trace.info.get("devices") or []}
     keys = ["device", *_LAUNCH]
     number, first = parts.numbered(kernels[keys])
@@ -186,7 +186,7 @@ def _launch(kernels: pd.DataFrame, trace: Trace) -> pd.Series:
 
 
 def _within(events: pd.DataFrame, low: int, high: int) -> pd.DataFrame:
-    """Return the events that reach into the window, cut at its ends, sorted by start, longest first; what has no length stays."""
+    """Return the events that reach into the window, cut at its ends, sorted by start, longest first; empty ones stay."""
     start, end = intervals.edges(events)
     inside = (start < high) & (end > low) | (start == end) & (start >= low) & (start < high)
     start, end, rows = start[inside], end[inside], events[inside]
@@ -197,7 +197,7 @@ def _within(events: pd.DataFrame, low: int, high: int) -> pd.DataFrame:
 
 
 def _labels(tables: list[pd.DataFrame]) -> tuple[dict[str, list[Any]], list[Int]]:
-    """Return the distinct labels of all tables as columns, null where not known, and the number of each event's label."""
+    """Return the distinct labels of all tables as columns, null if unknown, and the number of each event's label."""
     columns = {}
     for name in LABEL:
         texts = [table[name].astype("string") if name in table else pd.Series(pd.NA, table.index, "string") for table in tables]
@@ -215,9 +215,9 @@ def _labels(tables: list[pd.DataFrame]) -> tuple[dict[str, list[Any]], list[Int]
 
 @dataclass
 class _Lane:
-    """Events of one lane, sorted by start: `row` is the one in which each is drawn, outer ones above inner ones.
+    """Events of one lane, sorted by start. row: in which each is drawn, outer ones above inner ones.
 
-    launched: how long before its start each was launched (ns), -1 unknown; launcher: by which thread. None where none is known.
+    launched: how long before its start each was launched (ns), -1 if unknown; launcher: by which thread. None if none is known.
     """
 
     kind: str
@@ -247,15 +247,15 @@ def _lanes(table: Table, label: Int, low: int) -> Iterator[_Lane]:
             first, begun, over = rows[0], start[rows], end[rows]
             where = None if codes[first] < 0 else str(devices[codes[first]])
             number = int(at[first]) if known[first] else None
-            told = launched is not None and where != "cpu" and bool(launched.known[rows].any())
-            launches = (launched.before[rows], launched.thread[rows]) if launched is not None and told else (None, None)
+            known_here = launched is not None and where != "cpu" and bool(launched.known[rows].any())
+            launches = (launched.before[rows], launched.thread[rows]) if launched is not None and known_here else (None, None)
             yield _Lane(kind, where, number, begun - low, over - begun, label[rows], rows_of(begun, over), *launches)
 
 
 class _Launches(NamedTuple):
-    """How long before its start each event was launched, -1 where that is not known, and the thread that launched it.
+    """How long before its start each event was launched, -1 if unknown, and the thread that launched it.
 
-    known: whether at least the time is.
+    known: whether at least the time of the launch is known.
     """
 
     before: Int
@@ -264,7 +264,7 @@ class _Launches(NamedTuple):
 
 
 def _launches(events: pd.DataFrame, begun: Int) -> _Launches | None:
-    """Return the launches of events; None where none is known."""
+    """Return the launches of events; None if none is known."""
     if "launch_ns" not in events or not events["launch_ns"].notna().any():
         return None
     at, thread = (events[name].to_numpy(np.int64, na_value=-1) for name in ("launch_ns", "launch_thread"))
@@ -272,11 +272,11 @@ def _launches(events: pd.DataFrame, begun: Int) -> _Launches | None:
 
 
 def rows_of(start: Int, end: Int) -> Int:
-    """Return for intervals sorted by start, longest first, the row of each: the first in which nothing overlaps it.
+    """Return the row of each interval, sorted by start, longest first: the first row in which nothing overlaps it.
 
-    So intervals that nest get their depth, and others as few rows as can be (first fit, optimal for interval graphs). A row is
-    the chain of intervals each of which is the first to begin after the one before has ended; the chain's members are found by
-    doubling the length of the jumps, in O(N log N) a row, without a loop over intervals.
+    So nested intervals get their depth, and others as few rows as possible (first fit, optimal for interval graphs). A row is a
+    chain: each interval is the first to begin after the one before has ended. The chain's members are found by doubling the
+    length of the jumps, in O(N log N) per row, without a loop over intervals.
     """
     row = np.full(len(start), -1, dtype=np.int64)
     left = np.arange(len(start))
@@ -295,13 +295,13 @@ def rows_of(start: Int, end: Int) -> Int:
     return row
 
 
-_Exact = tuple[int, int] | None  # the time in which nothing is put together
+_Exact = tuple[int, int] | None  # the time in which nothing is merged
 
 
 def _least_ns(lanes: list[_Lane], wall: int, most: int, exact: _Exact) -> tuple[int, _Exact]:
-    """Return the duration (ns) below which events must be put together so that no more than `most` are left, and where not."""
+    """Return the duration (ns) below which events are merged so that at most `most` are left, and the time without merging."""
     rows, number = [], 0
-    for lane in lanes:  # no two lanes have a row in common
+    for lane in lanes:  # lanes share no rows
         rows.append(lane.row + number)
         number += int(lane.row.max(initial=-1)) + 1
     events = _in_rows(
@@ -312,13 +312,13 @@ def _least_ns(lanes: list[_Lane], wall: int, most: int, exact: _Exact) -> tuple[
     merged_ns = 0
     while len(events.row) - int(_followed(events, merged_ns, exact).sum()) > most and merged_ns < wall:
         merged_ns = max(2 * merged_ns, 64)
-    if exact is not None and merged_ns >= wall:  # there are too many in this time alone
+    if exact is not None and merged_ns >= wall:  # this time alone has too many
         return _least_ns(lanes, wall, most, None)
     return merged_ns, exact
 
 
 class _Events(NamedTuple):
-    """Events in the order in which they stand in their rows, and their places before."""
+    """Events sorted by row and start, and their places before sorting."""
 
     row: Int
     start: Int
@@ -332,10 +332,10 @@ def _in_rows(row: Int, start: Int, duration: Int) -> _Events:
 
 
 def _followed(events: _Events, merged_ns: int, exact: _Exact) -> npt.NDArray[np.bool_]:
-    """Return of each event but the last whether it is one with the next.
+    """Return for each event but the last whether it is merged with the next.
 
-    Events shorter than `merged_ns` are one where they follow each other and start in the same interval of this length, outside
-    of the time that stays exact.
+    Events shorter than `merged_ns` are merged if they follow each other and start in the same interval of this length, outside
+    the time that stays exact.
     """
     row, start = events.row, events.start
     if not merged_ns:
@@ -348,7 +348,7 @@ def _followed(events: _Events, merged_ns: int, exact: _Exact) -> npt.NDArray[np.
 
 
 def _groups(lane: _Lane, merged_ns: int, exact: _Exact) -> Int:
-    """Return the number of each event's group: of its own, or that of events that are put together (see `_followed`)."""
+    """Return the number of each event's group: its own, or that of merged events (see `_followed`)."""
     events = _in_rows(lane.row, lane.start, lane.duration)
     row, order, same = events.row, events.order, _followed(events, merged_ns, exact)
     group = np.empty(len(row), dtype=np.int64)
@@ -359,7 +359,7 @@ def _groups(lane: _Lane, merged_ns: int, exact: _Exact) -> Int:
 def _plain(lane: _Lane, merged_ns: int, exact: _Exact) -> dict[str, Any]:
     """Return a lane as plain data."""
     group = _groups(lane, merged_ns, exact)
-    order = np.lexsort((-lane.duration, group))  # so that the longest of a group is its first
+    order = np.lexsort((-lane.duration, group))  # the longest of each group comes first
     first = np.flatnonzero(np.diff(group[order], prepend=-1))
     begun = np.minimum.reduceat(lane.start[order], first)
     columns = {

@@ -1,4 +1,4 @@
-"""What a device's memory is in use for over time: by kind, and by the layer whose operator took it."""
+"""The use of a device's memory over time: by kind, and by the layer whose operator allocated it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kernelscope.analysis.timeline.over_time import largest_and_last
 from kernelscope.analysis.trace import Trace
 
 SCHEMA = "kernelscope/memory-over-time/1"
-MOST = 400  # times of one device; of more events near each other, the one with the most memory and the last one
-LAYERS = 40  # those that hold most at any time; the others together
+MOST = 400  # times for a device; nearby events are reduced to the one with the most memory and the last one
+LAYERS = 40  # those that hold most at any time; the others are added up
 NO_LAYER, OTHERS = "(in no layer)", "(other layers)"
 
 Int = npt.NDArray[np.int64]
@@ -26,8 +26,8 @@ class Use:
     """One device's memory over time.
 
     time_ns: since the device's first event. kinds, layers: {name: bytes in use after each of these events}, both with a row for
-    what was there before the recording; each adds up to what was allocated, where the source counts that. Where it does not, what
-    was there before is known as far as it was given back. spans: (start_ns, end_ns) of the measured steps.
+    memory allocated before the recording. Each adds up to the allocated bytes if the source counts these; if not, memory from
+    before is known only as far as it was freed. spans: (start_ns, end_ns) of the measured steps.
     """
 
     device: str
@@ -38,7 +38,7 @@ class Use:
 
 
 def memory_over_time(trace: Trace) -> dict[str, Any]:
-    """Return {"schema", "devices": a Use as plain data for each}; no devices where allocations have no addresses."""
+    """Return {"schema", "devices": a Use as plain data for each}; no devices if allocations have no addresses."""
     steps = trace.steps[~trace.steps["warmup"]]
     uses = []
     for device, times, counted, blocks in by_device(trace):
@@ -54,7 +54,7 @@ def memory_over_time(trace: Trace) -> dict[str, Any]:
 
 
 def _in_use(blocks: pd.DataFrame, names: pd.Series, events: Int) -> dict[str, list[int]]:
-    """Return of each name the bytes in use after each of these events, the name with most first."""
+    """Return for each name the bytes in use after each of these events, largest first."""
     code, unique = pd.factorize(names)
     sums = _sums(blocks, code, len(unique), events)
     order = np.argsort(-sums.max(axis=0), kind="stable")
@@ -65,7 +65,7 @@ def _in_use(blocks: pd.DataFrame, names: pd.Series, events: Int) -> dict[str, li
 
 
 def _sums(blocks: pd.DataFrame, code: Int, count: int, events: Int) -> Int:
-    """Return the bytes in use after each of these events (rows) of blocks of each code (columns)."""
+    """Return the bytes in use after each of these events (rows), by the blocks' code (columns)."""
     change = np.zeros((len(events) + 1, count), dtype=np.int64)
     size = blocks["bytes"].to_numpy(np.int64)
     np.add.at(change, (np.searchsorted(events, blocks["taken"].to_numpy(np.int64)), code), size)

@@ -1,9 +1,9 @@
-"""Memory, power and utilisation over time: what was sampled or counted while a run was recorded.
+"""Memory, power and utilisation over time, from samples and counters of a recording.
 
-Of a run, memory and utilisation are samples of the clean pass, on a clock that only goes while the run had its turn; restarts
-follow each other, with a break between them. Power is that of the energy pass where there is one, else of the clean pass's
-samples. The framework's allocator is that of the kernels pass, as far as the framework's trace has its events. Of somebody else's
-capture it is what the capture holds.
+For a run, memory and utilisation are samples of the clean pass, on a clock that only runs during the run's turns; restarts follow
+each other, with a break between them. Power comes from the energy pass if there is one, else from the clean pass's samples. The
+framework's allocator comes from the kernels pass, as far as the framework's trace has its events. For a capture, it is whatever
+the capture holds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kernelscope.analysis.trace import Trace
 
 SCHEMA = "kernelscope/over-time/1"
 MOST = 1200  # points of one series; more are drawn together
-CLEAN = "clean pass: time in which the run had its turn; restarts follow each other, with breaks between them"
+CLEAN = "clean pass: time of the run's own turns; restarts follow each other, with breaks between them"
 NO_SAMPLES = "nothing was sampled in a clean pass"
 
 Int = npt.NDArray[np.int64]
@@ -43,8 +43,8 @@ class Series:
 class Quantity:
     """One quantity over time.
 
-    key: memory, allocator, power or utilisation. unit: B, W, or "" for a share from 0 to 1. about: of what the time is, and how
-    points were drawn together. spans: (start_ns, end_ns) of the measured steps or windows, where the line has others beside.
+    key: memory, allocator, power or utilisation. unit: B, W, or "" for a share from 0 to 1. about: what the time refers to, and
+    how points were merged. spans: (start_ns, end_ns) of the measured steps or windows, if the line covers other time, too.
     unavailable: why there is no series.
     """
 
@@ -57,7 +57,7 @@ class Quantity:
 
 
 def of_run(run: Run, trace: Trace | str) -> dict[str, Any]:
-    """Return {"schema", "quantities": a Quantity as plain data for memory, allocator, power, utilisation} of a run folder.
+    """Return {"schema", "quantities": a Quantity as plain data for memory, allocator, power, utilisation} for a run folder.
 
     trace: that of its kernels pass (Run.trace), or the reason why there is none.
     """
@@ -72,7 +72,7 @@ def of_run(run: Run, trace: Trace | str) -> dict[str, Any]:
 
 
 def of_trace(trace: Trace) -> dict[str, Any]:
-    """Return the same of a capture of somebody else's; time is that since its first sample or event."""
+    """Return the same for a capture; time counts from its first sample or event."""
     about = "time since the first sample"
     samples = trace.samples
     low = int(samples["time_ns"].min()) if len(samples) else 0
@@ -94,7 +94,7 @@ def _as_dict(result: Iterable[Quantity]) -> dict[str, Any]:
 
 # --- samples ----------------------------------------------------------------------------------------------------------------
 
-# Metrics of a quantity in order: those further down only for devices that have none of the ones above
+# Metrics of a quantity in order of preference: a device uses the first one that it has
 MEMORY = ("gpu_process_memory_bytes", "gpu_memory_bytes")
 POWER = ("gpu_power_w", "gpu_power_instant_w", "gpu_power_average_w")
 _TITLES = {
@@ -104,7 +104,7 @@ _TITLES = {
 
 
 def _on_turns(data: PassData, samples: pd.DataFrame) -> pd.DataFrame:
-    """Return the samples of one restart's measured windows with elapsed_ns, on a clock that only goes in these windows."""
+    """Return the samples of one restart's measured windows with elapsed_ns, on a clock that only runs in these windows."""
     steps = data.measured.assign(window=data.measured["window"].fillna(-1)).groupby("window")
     begin, end = steps["start_ns"].min().sort_index(), steps["end_ns"].max().sort_index()
     window = samples["window"].fillna(-1)
@@ -151,7 +151,7 @@ def _of(part: pd.DataFrame, metric: str) -> pd.DataFrame:
 def _quantity(
     key: str, unit: str, parts: list[pd.DataFrame], about: str, metrics: tuple[str, ...], reason: str | None, most: bool = False
 ) -> Quantity:
-    """Return a series per device of the first of the metrics that it has."""
+    """Return a series per device, of the first of the metrics that it has."""
     result: list[Series] = []
     seen: set[str] = set()
     for metric in metrics:
@@ -184,9 +184,9 @@ def _lines(parts: list[pd.DataFrame], name: str, rows: list[pd.DataFrame], most:
 
 
 def _thinned(time: Int, value: Float, count: int, most: bool) -> tuple[Int, Float]:
-    """Return at most `count` points of values in order of time, made of equal parts of it.
+    """Return at most `count` points of values in order of time, from equal parts of the time.
 
-    most: of each part its largest value and its last one, when they were; otherwise the mean of all.
+    most: take each part's largest and last value, at their times; else the mean of the part.
     """
     known = np.isfinite(value)
     time, value = time[known], value[known]
@@ -202,7 +202,7 @@ def _thinned(time: Int, value: Float, count: int, most: bool) -> tuple[Int, Floa
 
 
 def largest_and_last(time: Int, value: Int | Float, count: int) -> Int:
-    """Return the places of at most `count` values in order of time: of equal parts of it the largest value and the last one."""
+    """Return the places of at most `count` values in order of time: the largest and the last of each equal part of the time."""
     if len(time) <= count:
         return np.arange(len(time), dtype=np.int64)
     part = _parts(time, count // 2)
@@ -213,7 +213,7 @@ def largest_and_last(time: Int, value: Int | Float, count: int) -> Int:
 
 
 def _parts(time: Int, count: int) -> Int:
-    """Return in which of so many equal parts of the whole each time lies."""
+    """Return in which of `count` equal parts of the whole each time lies."""
     return np.asarray((time - time[0]) * (count - 1) // max(int(time[-1] - time[0]), 1), dtype=np.int64)
 
 
@@ -221,7 +221,7 @@ def _parts(time: Int, count: int) -> Int:
 
 
 def _power_of_run(run: Run, clean: list[pd.DataFrame]) -> Quantity:
-    """Return the power of the energy pass, or what the clean pass sampled of it."""
+    """Return the power of the energy pass, or else the clean pass's samples of it."""
     try:
         return _power_of_energy_pass(run)
     except EvidenceError as error:
@@ -233,7 +233,7 @@ def _power_of_run(run: Run, clean: list[pd.DataFrame]) -> Quantity:
 
 
 def _power_of_energy_pass(run: Run) -> Quantity:
-    """Return power over the energy pass: a GPU's own readings; of other sources the energy counter's rise between updates."""
+    """Return power over the energy pass: a GPU's own readings; for other sources, the energy counter's rise between updates."""
     result = recording(run)
     origin = int(result.samples["time_ns"].min())
     series = []
@@ -256,7 +256,7 @@ def _power_of_energy_pass(run: Run) -> Quantity:
 
 
 def _allocator(events: pd.DataFrame, steps: pd.DataFrame) -> Quantity:
-    """Return what the framework's allocator had handed out, by device: its own count, or the sum since the recording began."""
+    """Return the memory in use by the framework's allocator, by device: its own count, or the sum since the recording began."""
     if events.empty:
         return Quantity("allocator", "B", unavailable="the framework's trace holds no allocator events")
     origin = int(events["time_ns"].min())
@@ -269,5 +269,5 @@ def _allocator(events: pd.DataFrame, steps: pd.DataFrame) -> Quantity:
         series.append(Series(f"{device}{'' if known else ': since the recording began'}", time.tolist(), [*value.tolist()]))
     measured = steps[~steps["warmup"]]
     spans = [(int(a) - origin, int(b) - origin) for a, b in zip(measured["start_ns"], measured["end_ns"], strict=True)]
-    about = "time since the first allocator event; of many events near each other, the one with the most memory and the last one"
+    about = "time since the first allocator event; many nearby events are shown as the one with the most memory and the last one"
     return Quantity("allocator", "B", about, series, spans[:1] if len(spans) > 40 else spans)

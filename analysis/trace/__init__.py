@@ -1,4 +1,4 @@
-"""The Trace: tables that every recording becomes, whatever recorded it, and what they are stored, merged and checked with."""
+"""The Trace: the tables that every recording becomes, and how they are stored, merged and checked."""
 
 from kernelscope.analysis.trace.trace import (
     CALLS,

@@ -1,15 +1,16 @@
-"""Times that cannot be true: none at all (zero, or below it), or so far from all others that a clock must have jumped.
+"""Times that cannot be true: zero or below, or so far from all others that a clock must have jumped.
 
-A gap of 45 minutes between neighbouring starts, in which the host did nothing either, divides a capture into parts; the one with
-the most rows is the capture's own time, if more than half of all lie in it. What lies in another part is set aside where
+A gap of 45 minutes between neighbouring starts, without host activity, divides a capture into parts. The part with the most
+rows is the capture's own time, if it has more than half of all rows. Rows in another part are set aside if
 
-- the host did nothing in that part, but did in the capture's own time: nobody launched that work then;
-- or most of it was launched, as its correlation says, amid what lies in the capture's own time;
-- or it is of the host or of devices alone, 4% of the rows at most, and a thousand times as far off as the capture's own time
-  is long.
+- the host did nothing in that part, but did in the capture's own time: no one launched that work then;
+- or most of it was launched, by its correlation ids, among the work in the capture's own time;
+- or it is of the host alone or of devices alone, all rows apart are at most 4% of the total, and it is a thousand times as far
+  away as the capture's own time is long.
 
-What else lies apart may be true, as windows of one long run are: it stays, and a warning names the parts; so does all where no
-part has more than half of the rows. The share of rows alone says little: a seventh of all kernels may have jumped.
+Other separate parts may be true, such as windows of one long run. They stay, with a warning that names the parts. If no part
+has more than half of the rows, everything stays. The share of rows alone proves little: a seventh of all kernels may have
+jumped.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from kernelscope.analysis.trace import Trace
 
 _HOST, _DEVICE = ("steps", "ranges", "operators", "syncs", "calls"), ("kernels", "graphs", "copies")
 _TABLES = (*_HOST, *_DEVICE)
-_AS_TOTALS = ("kernels", "copies")  # whose durations count without a start
+_AS_TOTALS = ("kernels", "copies")  # their durations count without a start
 _HOUR_NS = 3_600_000_000_000
-# Device work does not last as long, nor does the host wait as long: NCCL's watchdog ends what hangs after 10 or 30 minutes
+# No device work lasts that long, nor does the host wait that long: NCCL's watchdog ends hanging work after 10 or 30 minutes
 _LONG_NS = _HOUR_NS * 3 // 4
-_SOON_NS = 1_000_000_000  # after a clock's beginning the recording may begin
-_ENOUGH = 20  # kernels whose launches are known
+_SOON_NS = 1_000_000_000  # after a clock's zero, a recording may begin
+_ENOUGH = 20  # least number of kernels with known launches
 _EARLIER_NS, _LATE_NS = (
     1_000_000,
     1_000_000_000,
-)  # kernels begin at most as long before their launch, and some of them sooner after
-_EARLY = 0.01  # of the kernels, those that wait least
-_FAR = 1000  # times the length of the capture's own time
-_FEW = 0.04  # of all rows
+)  # the most that kernels begin before their launch; some begin sooner than this after it
+_EARLY = 0.01  # share of the kernels: those that wait least
+_FAR = 1000  # times the length of the capture's own time: clearly apart
+_FEW = 0.04  # share of all rows
 _NONE = np.iinfo(np.int64).min
 _REASONS = (
     "with a time of zero", "without a usable time (below zero)", "far outside of the capture's time (a clock jumped)",
@@ -46,10 +47,10 @@ _Flags = npt.NDArray[np.bool_]
 
 
 class _OwnTime(NamedTuple):
-    """The part with the most rows. low, last: its first and last start; high: also the last end on the host.
+    """The part with the most rows. low, last: its first and last start. high: its last start or, if later, its last host end.
 
-    far: what lies that far off, ns, may be none of it; hosted: whether the host did anything there; most: whether more than half
-    of all rows are of it.
+    far: work further away than this, in ns, may not belong. hosted: whether the host did anything in the part. most: whether
+    the part has more than half of all rows.
     """
 
     part: int
@@ -62,7 +63,7 @@ class _OwnTime(NamedTuple):
 
 
 def compare_with_host(trace: Trace) -> None:
-    """Warn where kernels lie as far from their launches as two clocks do that do not agree."""
+    """Warn if kernels are so far from their launches that the two clocks must disagree."""
     kernels = trace.kernels
     known = (kernels["start_ns"].notna() & kernels["launch_ns"].notna()).to_numpy(bool)
     if known.sum() < _ENOUGH:
@@ -73,16 +74,16 @@ def compare_with_host(trace: Trace) -> None:
         return
     off = f"{-middle / 1e9:,.6g} s before" if middle < 0 else f"{early / 1e9:,.6g} s or more after"
     trace.info.setdefault("warnings", []).append(
-        f"kernels begin {off} their launches: the device's clock is not the host's here, so that idle times, steps and what the "
-        "host did meanwhile cannot be told; record it again"
+        f"kernels begin {off} their launches: the device's clock does not agree with the host's, so idle times, steps and the "
+        "host's activity meanwhile are unknown; record it again"
     )
 
 
 def set_aside_impossible(trace: Trace) -> None:
-    """Take rows with impossible times off the timeline, in place, and count them; warn of what lies far apart and may be true.
+    """Take rows with impossible times off the timeline, in place, and count them; warn of distant ones that may be true.
 
-    Kernels and copies stay as totals without a start, because their durations may be true, unless these are impossible as well;
-    other rows are nothing without their times.
+    Kernels and copies stay as totals without a start, as their durations may be true, unless these are impossible as well.
+    Other rows are dropped, as they are useless without their times.
     """
     if _plausible(trace):
         return
@@ -113,8 +114,8 @@ def _plausible(trace: Trace) -> bool:
 
 
 def _timed(trace: Trace) -> pd.DataFrame:
-    """Return the rows of all tables that have times: table, row in it, start, end, process and correlation (_NONE: unknown)."""
-    found = []
+    """Return all rows with times: table, row in it, start, end, process and correlation (_NONE: unknown)."""
+    parts = []
     for number, name in enumerate(_TABLES):
         table = getattr(trace, name)
         columns = {"start": table["start_ns"], "end": table["end_ns"]}
@@ -123,12 +124,12 @@ def _timed(trace: Trace) -> pd.DataFrame:
         numbers = {key: values.to_numpy(np.int64, na_value=_NONE) for key, values in columns.items()}
         whole = pd.DataFrame({"process": _NONE, "correlation": _NONE, **numbers}, index=pd.RangeIndex(len(table)))
         part = whole[(whole["start"] != _NONE) & (whole["end"] != _NONE)]
-        found.append(part.assign(table=np.int8(number), row=part.index, host=name in _HOST))
-    return pd.concat([part for part in found if len(part)], ignore_index=True)
+        parts.append(part.assign(table=np.int8(number), row=part.index, host=name in _HOST))
+    return pd.concat([part for part in parts if len(part)], ignore_index=True)
 
 
 def _parts(rows: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """Return which part each row is of, numbered by time."""
+    """Return the part that each row is in, numbered by time."""
     start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
     order = np.argsort(start, kind="stable")
     busy = np.maximum.accumulate(np.where(rows["host"], np.maximum(start, end), start)[order])
@@ -152,12 +153,12 @@ def _own_time(rows: pd.DataFrame) -> _OwnTime:
 
 
 def _without_time(rows: pd.DataFrame, own: _OwnTime) -> tuple[_Flags, _Flags]:
-    """Return which rows have a start of zero that is none, and which have one below zero that is none.
+    """Return which rows have a start of zero that is not a time, and which have one below zero that is not a time.
 
-    Zero is where a recording begins whose other times follow soon; CUPTI gives it for a time that it does not know.
+    Zero is a time if it is where a recording begins and other times follow soon. CUPTI writes it for an unknown time.
     """
     start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
-    # the clock began long before the recording: nothing can be at its beginning
+    # the clock began long before the recording, so nothing can be at its zero
     long_since = own.low > max(own.last - own.low, _SOON_NS)
     few = np.mean(start <= 0) <= _FEW
     nothing = (start == 0) & (end == 0) & ~rows["host"].to_numpy()
@@ -166,7 +167,7 @@ def _without_time(rows: pd.DataFrame, own: _OwnTime) -> tuple[_Flags, _Flags]:
 
 
 def _jumped(rows: pd.DataFrame, own: _OwnTime) -> _Flags:
-    """Return which parts lie where they do because a clock jumped, and at the end False for what is in no part."""
+    """Return which parts are where they are because a clock jumped; the last entry, False, is for rows in no part."""
     within = rows[rows["part"] >= 0]
     part = within["part"].to_numpy()
     count = int(part.max()) + 1
@@ -180,9 +181,9 @@ def _jumped(rows: pd.DataFrame, own: _OwnTime) -> _Flags:
 
 
 def _launched_amid(rows: pd.DataFrame, own: _OwnTime) -> pd.Series:
-    """Return of which parts at least half was launched amid the rows of the capture's own time, by their correlations.
+    """Return for which parts at least half was launched among the rows of the capture's own time, by correlation ids.
 
-    Correlations that occur there, too, are another process's and say nothing; nor do the first and the last hundredth.
+    Correlation ids that also occur there belong to another process and prove nothing, nor do the first and the last hundredth.
     """
     launched = rows[rows["correlation"] != _NONE]
     its_own = (launched["part"] == own.part).to_numpy()
@@ -197,10 +198,10 @@ def _launched_amid(rows: pd.DataFrame, own: _OwnTime) -> pd.Series:
 
 
 def _lasting_too_long(rows: pd.DataFrame, own: _OwnTime) -> pd.Series:
-    """Return which rows have an end that cannot be true, if their start is, or the other way around.
+    """Return which rows have an end that cannot be true if their start is, or the other way around.
 
-    On the device: what lasts until 45 minutes after anything on the host, or since as long before; where nothing of the host is
-    known, what lasts a thousand times as long as all the rest. On the host: what ends that long after all else began.
+    On the device: work that lasts until 45 minutes after all host activity, or since as long before it; without known host
+    activity, work that lasts a thousand times as long as all the rest. On the host: what ends that long after all else began.
     """
     start, end = rows["start"].astype("float64"), rows["end"].astype("float64")
     unseen = (end - start > _LONG_NS) & ((end > own.high + _LONG_NS) | (start < own.low - _LONG_NS))
@@ -226,23 +227,23 @@ def _set_aside(trace: Trace, name: str, found: pd.DataFrame) -> None:
 
 
 def _remarks(rows: pd.DataFrame, own: _OwnTime) -> list[str]:
-    """Return what is to be said of rows that lie hours apart, or last hours, and may be true."""
-    said = []
+    """Return remarks on rows that are hours apart, or last for hours, and may be true."""
+    remarks = []
     parts = rows[rows["part"] >= 0].groupby("part").agg({"start": "min", "end": "max"}).astype("float64").to_numpy()
     if len(parts) > 1:
         apart = (parts[1:, 0] - parts[:-1, 1]).max() / _HOUR_NS
-        said.append(
-            f"its times fall into {len(parts)} parts, up to {apart:,.1f} h apart: recorded one after the other, or a clock"
+        remarks.append(
+            f"its times fall into {len(parts)} parts, up to {apart:,.1f} h apart: either it was recorded in parts, or a clock"
             " jumped; do not rely on steps and shares that span them"
         )
     start, end = rows["start"].astype("float64"), rows["end"].astype("float64")
     lasting = end - start > _LONG_NS
     beyond = lasting & ~rows["host"] & (end > own.last + _LONG_NS) & (not own.hosted)
     if beyond.any():
-        said.append(f"{int(beyond.sum()):,} kernels or copies last longer than 45 minutes; a clock may have jumped")
+        remarks.append(f"{int(beyond.sum()):,} kernels or copies last longer than 45 minutes; a clock may have jumped")
     span = end[~lasting].max() - start[~lasting].min()
     alone = int((lasting & rows["host"]).sum())
     if alone and span < _LONG_NS and not (lasting & ~rows["host"]).any():  # else the host may have waited for the device
-        told = f"of its ranges, operators and calls {alone:,} {'lasts' if alone == 1 else 'last'} longer than 45 minutes"
-        said.append(f"{told}, and all else {span / 1e9:,.3g} s; a clock may have jumped")
-    return said
+        lasts = f"{alone:,} of its ranges, operators and calls {'lasts' if alone == 1 else 'last'} longer than 45 minutes"
+        remarks.append(f"{lasts}, while all else spans {span / 1e9:,.3g} s; a clock may have jumped")
+    return remarks

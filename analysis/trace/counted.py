@@ -1,4 +1,4 @@
-"""Metrics that a profiler took by running kernels again, put to the kernels of another capture that has their times."""
+"""Join metrics that a profiler took by replaying kernels to the kernels of another capture that has their times."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _BASE = re.compile(r"^(?:void )?(?P<base>[\w:~]+)(?=[<(]|$)")
 
 
 def onto_timeline(traces: Sequence[Trace], timed: Sequence[Trace]) -> list[Trace]:
-    """Return the traces, where one of them has a timeline with the metrics of those that have none put to its kernels.
+    """Return the traces; if exactly one has a timeline, metrics of captures without one are joined to its kernels.
 
-    A launch is the kernel of the same name, grid and block that comes at the same place among all such. The kernels that were
-    run for their metrics alone are left out then, as they would count twice; how many of their launches find no kernel is a
-    count in the diagnostics.
+    A launch is matched with the kernel of the same name, grid and block, by its position among such kernels. Kernels that ran
+    only for their metrics are then left out, as they would count twice. The diagnostics count launches without a matching
+    kernel.
     """
     counted = [trace for trace in traces if len(trace.metrics) and trace.info.get("clock") == "none"]
     if len(timed) != 1 or not counted:
@@ -38,7 +38,7 @@ def onto_timeline(traces: Sequence[Trace], timed: Sequence[Trace]) -> list[Trace
 
 
 def _places(counted: pd.DataFrame, timed: pd.DataFrame) -> pd.Series:
-    """Return for each launch with metrics the row of its kernel on the timeline: by full name, else by base name, else null."""
+    """Return, for each launch with metrics, the row of its kernel on the timeline, by full name, else base name; else null."""
     timed = timed[timed["start_ns"].notna().to_numpy(dtype=bool)].sort_values("start_ns", kind="stable")
     result = pd.Series(pd.NA, index=counted.index, dtype="Int64")
     for name in (_full, _base):
@@ -51,7 +51,7 @@ def _places(counted: pd.DataFrame, timed: pd.DataFrame) -> pd.Series:
 
 
 def _turned(kernels: pd.DataFrame) -> pd.DataFrame:
-    """Return name, grid and block as text, and which of those alike each kernel is."""
+    """Return name, grid and block as text, and each kernel's position among those that are alike."""
     keys = kernels[["name", "grid", "block"]].astype("object")
     known = keys.dropna()
     return known.assign(turn=known.groupby(["name", "grid", "block"]).cumcount())

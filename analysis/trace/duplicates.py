@@ -1,4 +1,4 @@
-"""What a capture holds twice, as where recordings were put together: it counts once."""
+"""Drop what a capture holds twice, for example because recordings were concatenated."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import pandas as pd
 
 from kernelscope.analysis.trace import Trace
 
-TWICE = "written twice"  # ends the names of diagnostics that count what is left out here
-# What no two kernels or copies have in common: the second of them on a stream begins when the first has ended
+TWICE = "written twice"  # suffix of the diagnostics that count rows dropped here
+# No two kernels or copies share all of these: the second on a stream begins when the first has ended
 _ALIKE = {
     "kernels": ["start_ns", "end_ns", "device", "thread", "process", "correlation", "name"],
     "copies": ["start_ns", "end_ns", "device", "thread", "process", "correlation", "operation", "bytes"],
 }
 _OF_HOST = ("steps", "ranges", "operators", "calls", "syncs")
-_NUMBERING = ("process", "correlation")  # the process is often known by the correlation only
+_NUMBERING = ("process", "correlation")  # the process is often known only by the correlation
 
 
 def drop(trace: Trace) -> None:
-    """Take rows out of a Trace that stand there before with all they say, in place, and count them.
+    """Drop rows of a Trace that fully repeat an earlier row, in place, and count them.
 
-    Where a tool writes correlations, a row without one is another one again that is like it in all else. Where it writes none,
-    two short kernels can look alike: those stay.
+    If a tool writes correlation ids, a row without one repeats a row that agrees in all else. If it writes none, two short
+    kernels may look alike, and both stay.
     """
     for name, columns in _ALIKE.items():
         table = getattr(trace, name)
@@ -40,7 +40,7 @@ def drop(trace: Trace) -> None:
 
 
 def _drop_of_host(trace: Trace, name: str) -> None:
-    """Take rows of what the host did out of a Trace: two without a correlation that last no time may be alike, and stay."""
+    """Drop repeated rows of host activity from a Trace. Two without correlation id and duration may be distinct, and stay."""
     table = getattr(trace, name)
     again = repeated(table, table.columns.tolist(), told_apart(table, table["end_ns"] > table["start_ns"], ("correlation",)))
     if again.any():
@@ -49,7 +49,7 @@ def _drop_of_host(trace: Trace, name: str) -> None:
 
 
 def told_apart(table: pd.DataFrame, lasts: pd.Series[bool], numbers: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Return which rows differ from all others: those that last, and those with one of these numbers, if the table has it."""
+    """Return which rows are surely distinct from all others: they last, or have one of these numbers if the table does."""
     result: npt.NDArray[np.bool_] = lasts.to_numpy(np.bool_)
     for number in numbers:
         if number in table:
@@ -58,7 +58,7 @@ def told_apart(table: pd.DataFrame, lasts: pd.Series[bool], numbers: Sequence[st
 
 
 def repeated(table: pd.DataFrame, columns: list[str], chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return which of the chosen rows are like another one of them above, in these columns."""
+    """Return which of the chosen rows equal an earlier chosen row in these columns."""
     near = _with_another(table["start_ns"].to_numpy(np.int64, na_value=-1)) & chosen
     again = np.zeros(len(table), np.bool_)
     if near.any():
@@ -67,9 +67,9 @@ def repeated(table: pd.DataFrame, columns: list[str], chosen: npt.NDArray[np.boo
 
 
 def _without_numbers(table: pd.DataFrame, columns: list[str], numbered: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return which rows without a correlation are there another time: as a numbered row, or above and longer than no time.
+    """Return which rows without a correlation id repeat a numbered row, or an earlier row that is longer than zero.
 
-    Kernels of no length may be several: of these as many are left out as have a number.
+    Kernels of no length may really occur several times: only as many are dropped as have a number.
     """
     near = _with_another(table["start_ns"].to_numpy(np.int64, na_value=-1))
     near &= (numbered | table["correlation"].isna().to_numpy(np.bool_)) & table[columns].notna().all(axis=1).to_numpy(np.bool_)
@@ -78,7 +78,7 @@ def _without_numbers(table: pd.DataFrame, columns: list[str], numbered: npt.NDAr
         some, known = table.loc[near, columns], numbered[near]
         alike = pd.Series(some.groupby(columns, observed=True, sort=False).ngroup().to_numpy())
         process = table.loc[near, "process"].reset_index(drop=True)
-        process = process.fillna(process.groupby(alike).transform("first"))  # one that is not told may be the other's
+        process = process.fillna(process.groupby(alike).transform("first"))  # an unknown process may be the other's
         group = pd.DataFrame({"alike": alike, "process": process}).groupby(["alike", "process"], dropna=False).ngroup()
         before = group.groupby([group, known]).cumcount().to_numpy()
         others = pd.Series(known).groupby(group).transform("sum").to_numpy()

@@ -1,8 +1,8 @@
-"""Overwrites what looks like a secret in a Trace, so that nothing that is kept or shown of it holds one.
+"""Overwrite what looks like a secret in a Trace, so that nothing stored or shown from it holds one.
 
-Texts of a capture may hold tokens anywhere: in ranges' and kernels' names, in operators' arguments, in metadata. What `secrets`
-recognises is overwritten by asterisks of its length; one that is so unlike anything else that it must be the same secret is
-overwritten wherever else it stands, too.
+Texts of a capture may hold tokens anywhere: in names of ranges and kernels, in operators' arguments, in metadata. What
+`secrets` recognises is replaced by asterisks of the same length. A secret distinctive enough that another occurrence must be
+the same one is overwritten everywhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kernelscope.tracer.inside.secret_values import telling
 
 
 def hide(trace: Trace) -> int:
-    """Overwrite in place; return in how many different texts there was something."""
+    """Overwrite in place; return how many distinct texts held a secret."""
     texts = sorted(_of_tables(trace) | set(_of_data(trace.info)))
     hidden = _hidden(texts)
     if not hidden:
@@ -63,7 +63,7 @@ def _of_data(value: Any) -> list[str]:
 
 
 def _hidden(texts: list[str]) -> dict[str, str]:
-    """Return those texts that hold something, with what stands in their place."""
+    """Return the texts that hold a secret, with their replacements."""
     values = [text.encode("utf8", "surrogatepass") for text in texts]
     found = spans_of(values, thorough=True)
     result = {
@@ -78,7 +78,7 @@ def _hidden(texts: list[str]) -> dict[str, str]:
 
 
 def _overwritten(value: bytes, spans: list[tuple[int, int]]) -> bytes:
-    """Return a text with asterisks for the characters of the spans."""
+    """Return a text with the characters of the spans replaced by asterisks."""
     result, at = b"", 0
     for start, end in spans:
         result += value[at:start] + b"*" * len(value[start:end].decode("utf8", "replace"))

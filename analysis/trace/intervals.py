@@ -13,22 +13,22 @@ Float = npt.NDArray[np.float64]
 
 
 def spans(table: pd.DataFrame) -> tuple[Int, Int, Int]:
-    """Return thread, start and end of a table's rows; -1 where null."""
+    """Return thread, start and end of a table's rows; -1 for null."""
     return whole(table["thread"]), whole(table["start_ns"]), whole(table["end_ns"])
 
 
 def whole(column: pd.Series) -> Int:
-    """Return a column of integers, -1 where null; nothing is copied where there is no null to replace."""
+    """Return a column of integers with -1 for null; it is not copied if it has no null."""
     return column.to_numpy() if column.dtype == np.int64 else column.to_numpy(np.int64, na_value=-1)
 
 
 def edges(table: pd.DataFrame) -> tuple[Int, Int]:
-    """Return start and end of a table's rows, none of them null."""
+    """Return start and end of a table's rows; none of them may be null."""
     return table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
 
 
 def containing(times: Int, start: Int, end: Int) -> Int:
-    """Return which interval, of some that follow each other, each time lies in (its end excluded), or -1."""
+    """Return which of the disjoint, sorted intervals contains each time (its end excluded), or -1."""
     if not len(start):
         return np.full(len(times), -1, dtype=np.int64)
     position = np.searchsorted(start, times, side="right") - 1
@@ -37,12 +37,12 @@ def containing(times: Int, start: Int, end: Int) -> Int:
 
 
 def parents(thread: Int, start: Int, end: Int) -> Int:
-    """Return for each interval the row of the innermost interval of its thread that contains it, or -1 (see Stacks)."""
+    """Return, for each interval, the row of the innermost interval of its thread that contains it, or -1 (see Stacks)."""
     return Stacks(thread, start, end).parents(thread, start)
 
 
 def depths(parent: Int) -> Int:
-    """Return how many intervals are around each; parent: see `parents`."""
+    """Return how many intervals enclose each one; parent: see `parents`."""
     up = np.append(parent, -1)
     depth = (up >= 0).astype(np.int64)
     while (up >= 0).any():
@@ -56,13 +56,13 @@ def innermost(thread: Int, start: Int, end: Int, at_thread: Int, at: Int) -> Int
 
 
 def leaves(thread: Int, start: Int, end: Int) -> tuple[Int, Int, Int]:
-    """Cut nested intervals into pieces that do not overlap: (row of the interval, start, end) of each (see Stacks)."""
+    """Cut nested intervals into disjoint pieces; return (row of the interval, start, end) of each (see Stacks)."""
     return Stacks(thread, start, end).leaves()
 
 
 def split_at(start: Int, end: Int, edges_start: Int, edges_end: Int) -> tuple[Int, Int, Int, Int]:
-    """Cut intervals by windows that follow each other: (interval index, window index, start, end) of each piece inside one."""
-    if len(edges_start) == 1:  # the window of a whole capture, which cuts nothing
+    """Cut intervals by disjoint, sorted windows; return (interval index, window index, start, end) of each piece inside one."""
+    if len(edges_start) == 1:  # the window of a whole capture
         index = np.flatnonzero((end > start) & (start < edges_end[0]) & (end > edges_start[0]))
         window = np.zeros(len(index), dtype=np.int64)
         return index, window, np.maximum(start[index], edges_start[0]), np.minimum(end[index], edges_end[0])
@@ -84,11 +84,11 @@ def split_at(start: Int, end: Int, edges_start: Int, edges_end: Int) -> tuple[In
 
 
 def reaching(start: Int, end: Int, edges_start: Int, edges_end: Int) -> npt.NDArray[np.bool_]:
-    """Return which intervals reach into one of the windows that follow each other."""
+    """Return which intervals overlap one of the disjoint, sorted windows."""
     if len(edges_start) == 0 or len(start) == 0:
         return np.zeros(len(start), dtype=bool)
-    opens = np.append(edges_start, np.iinfo(np.int64).max)  # none is left after the last
-    if bool((start[1:] >= start[:-1]).all()):  # so windows are looked up among the intervals, which are more
+    opens = np.append(edges_start, np.iinfo(np.int64).max)  # a sentinel after the last
+    if bool((start[1:] >= start[:-1]).all()):  # then search the windows in the intervals, which are more
         begun = np.searchsorted(start, edges_end, side="left")
         return np.repeat(opens, np.diff(begun, prepend=0, append=len(start))) < end
     return np.asarray(opens[np.searchsorted(edges_end, start, side="right")] < end)
@@ -97,13 +97,13 @@ def reaching(start: Int, end: Int, edges_start: Int, edges_end: Int) -> npt.NDAr
 def shares(start: Int, end: Int) -> Float:
     """Share every instant equally among the intervals active in it; return each interval's part in ns.
 
-    So the parts of all intervals add up to the length of the union of all.
+    The parts of all intervals add up to the length of their union.
     """
     part = (end - start).astype(float)
     order = None if bool((start[1:] >= start[:-1]).all()) else np.argsort(start, kind="stable")
     begun, over = (start, end) if order is None else (start[order], end[order])
     reached = np.maximum.accumulate(over)
-    # those that overlap no other keep their whole length, and they are most
+    # intervals that overlap no other, which are most, keep their whole length
     touches = begun[1:] < reached[:-1]
     crowded = np.append(touches, False)[: len(begun)] | np.append(False, touches)[: len(begun)]
     if crowded.any():
@@ -123,16 +123,16 @@ def _swept(start: Int, end: Int) -> Float:
 
 
 def uncovered(start: Int, end: Int, window_start: Int, window_end: Int) -> tuple[Int, Int]:
-    """Return the gaps, as starts and ends, in windows that follow each other, in which none of the intervals is active.
+    """Return the gaps in disjoint, sorted windows where no interval is active, as starts and ends.
 
-    What lies outside of the windows counts as one more interval each, so that the gaps are what is left between all of them.
+    The time outside the windows is treated as further intervals, so that the gaps are what remains between all of them.
     """
     if not len(window_start):
         return window_start, window_end
     low, high = min(window_start[0], start.min(initial=window_start[0])), max(window_end[-1], end.max(initial=window_end[-1]))
     begun = np.concatenate([[low], window_end, start])
     over = np.concatenate([window_start, [high], end])
-    order = np.argsort(begun, kind="stable")  # two runs in order, mostly, which are merged quickly
+    order = np.argsort(begun, kind="stable")  # mostly two sorted runs, which merge quickly
     begun, reached = begun[order], np.maximum.accumulate(over[order])
     gaps = np.flatnonzero(begun[1:] > reached[:-1])
     return reached[gaps], begun[gaps + 1]
@@ -151,7 +151,7 @@ def apportion(parts: Float, total: int) -> Int:
     left = int(total - whole.sum())
     order = np.argsort(-(exact - whole), kind="stable")
     whole[order[: max(left, 0)]] += 1
-    if left < 0:  # floating point rounded up somewhere: take back from the smallest remainders that have something to give
+    if left < 0:  # floating point rounded up: take back from the smallest remainders that are positive
         giving = order[::-1][whole[order[::-1]] > 0][:-left]
         whole[giving] -= 1
     return whole

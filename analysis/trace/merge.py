@@ -1,4 +1,4 @@
-"""Several captures of one run as one Trace: a timeline, and beside it samples, lines or totals from other files."""
+"""Merge several captures of one run into one Trace: a timeline, with samples, lines or totals from other files."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _LISTS = ("devices", "notes", "warnings")
 def merged(traces: Sequence[Trace], names: Sequence[str]) -> Trace:
     """Return one Trace with the rows of all; names: the captures, for messages.
 
-    Threads of different captures stay apart. Steps of several ranks at a time are one step: that of the first capture. Raises
-    EvidenceError for captures that do not belong together (see `together`).
+    Threads of different captures stay apart. If several ranks have steps at the same time, the first capture's steps count.
+    Raises EvidenceError for captures that do not belong together (see `together`).
     """
     warnings = together.check(list(zip(traces, names, strict=True)))
     warnings += _steps_at_a_time(traces, names)
@@ -37,10 +37,10 @@ def merged(traces: Sequence[Trace], names: Sequence[str]) -> Trace:
 
 
 def _steps_at_a_time(traces: Sequence[Trace], names: Sequence[str]) -> list[str]:
-    """Leave the steps of the first capture alone where those of others run at the same time, in place; return that as warnings.
+    """Keep only the first capture's steps where steps of others run at the same time, in place; return that as warnings.
 
-    Two steps that share an instant would count it twice. Device work of the others' steps becomes that of the step in which the
-    middle of theirs lies.
+    Two steps that share an instant would count it twice. Device work of the other captures' steps moves to the step that
+    contains the middle of theirs.
     """
     stepped = [number for number, trace in enumerate(traces) if len(trace.steps)]
     if len(stepped) < 2:
@@ -62,12 +62,12 @@ def _steps_at_a_time(traces: Sequence[Trace], names: Sequence[str]) -> list[str]
     if not joined:
         return []
     more = f" and {len(joined) - 1} more" if len(joined) > 1 else ""
-    what = f"steps are those of {names[stepped[0]]}, and what {joined[0]}{more} did in their time is part of them"
+    what = f"steps are those of {names[stepped[0]]}, and the work of {joined[0]}{more} during them is part of them"
     return [f"{what}; `kernelscope ranks` keeps ranks apart"]
 
 
 def _separate_threads(traces: Sequence[Trace]) -> None:
-    """Give every thread of every capture its own number: two hosts may have used the same one."""
+    """Give every thread of every capture its own number, as two hosts may have used the same one."""
     offset = 0
     for trace in traces:
         of_host = (trace.steps, trace.ranges, trace.operators, trace.calls, trace.memory, trace.host_lines)
@@ -82,7 +82,7 @@ def _separate_threads(traces: Sequence[Trace]) -> None:
 
 
 def _joined(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the rows of all tables; categories that differ are joined without turning rows into text."""
+    """Return the rows of all tables; differing categories are joined without turning rows into text."""
     filled = [table for table in tables if len(table)] or [tables[0]]
     if len(filled) == 1:
         return filled[0]
@@ -97,7 +97,7 @@ def _joined(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _info(traces: Sequence[Trace], warnings: Sequence[str]) -> dict[str, object]:
-    """Return what is known of all: the first timeline's facts, lists put together, and more warnings."""
+    """Return the merged info: the first timeline's facts, concatenated lists, and additional warnings."""
     first = next((trace for trace in traces if trace.has_timeline()), traces[0])
     info = dict(first.info)
     for trace in traces:

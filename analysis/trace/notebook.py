@@ -1,6 +1,6 @@
-"""How traces and results show themselves in notebooks: small HTML, every text escaped, the rest of a table as one row.
+"""HTML for notebooks: small tables of traces and results, with all text escaped and the remaining rows summed into one.
 
-Notebooks call `_repr_html_` of what a cell ends with. Nothing here reads files or computes anything new.
+Notebooks call `_repr_html_` of a cell's last value. Nothing here reads files or computes new results.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from kernelscope.analysis.accounting.breakdowns import Breakdown
     from kernelscope.analysis.trace import Trace
 
-_ROWS = 12  # of a table
+_ROWS = 12  # shown of a table
 _TEXT = 200  # characters of a cell
 _SINGLE = {"mean_ns": "average, ns", "median_ns": "median, ns", "min_ns": "shortest, ns", "max_ns": "longest, ns"}
 _LEFT, _RIGHT = "text-align:left", "text-align:right"
 
 
 class Shown(dict[str, Any]):
-    """A result, plain data with a schema, that shows itself in notebooks."""
+    """A result, plain data with a schema, that displays itself in notebooks."""
 
     def __repr__(self) -> str:
         return f"<{self.get('schema')}: {', '.join(map(str, self))}>"
@@ -32,7 +32,7 @@ class Shown(dict[str, Any]):
 
 
 def of_trace(trace: Trace, tables: Iterable[str]) -> str:
-    """Return what a Trace holds: its tables, by these names, with their rows, and diagnostics."""
+    """Return a summary of a Trace: those of its tables (by these names) that have rows, and its diagnostics."""
     info = trace.info
     source = info.get("source") or {}
     names = [info.get(name) for name in ("framework", "network_name", "mode")] + [
@@ -51,7 +51,7 @@ def of_trace(trace: Trace, tables: Iterable[str]) -> str:
 
 
 def of_breakdown(breakdown: Breakdown, short: Callable[[str], str]) -> str:
-    """Return a breakdown's largest rows, the others as one, and the whole, in exact ns. short: shortens a kernel's name."""
+    """Return a breakdown's largest rows, the others summed, and the total, in exact ns. short: shortens a kernel's name."""
     table = breakdown.table
     column = "duration_ns" if breakdown.step_ns is None else "time_ns"
     single = {name: title for name, title in _SINGLE.items() if name in table and table[name].notna().any()}
@@ -83,7 +83,7 @@ def _time(ns: Any, whole: int) -> tuple[int, str | None]:
 
 
 def _number(value: Any) -> Any:
-    """Return a whole number with separators, and anything else as it is."""
+    """Return a number with thousands separators, and anything else unchanged."""
     return f"{int(value):,}" if isinstance(value, int | float) and value == value else value
 
 
@@ -126,7 +126,7 @@ def _page(title: str, table: str, *notes: str) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[int]) -> str:
-    """Return a table; columns in `right` are aligned to the right."""
+    """Return a table; the columns in `right` are right-aligned."""
     sides = [_RIGHT if place in right else _LEFT for place in range(len(heads))]
     head = "".join(f'<th style="{side}">{_escaped(text)}</th>' for side, text in zip(sides, heads, strict=True))
     body = "".join(
@@ -137,7 +137,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[object]], right: Sequen
 
 
 def _escaped(value: object) -> str:
-    """Return a value as HTML text: hidden characters as escapes, long text cut, what is not known as a dash."""
+    """Return a value as HTML text: hidden characters escaped, long text cut, a dash if unknown."""
     if value is None or value != value:
         return "—"
     text = str(value)

@@ -1,6 +1,6 @@
-"""Page faults of CUDA's unified memory among a Trace's totals: groups of them that GPUs waited for, and those of the CPU.
+"""Page faults of CUDA's unified memory in a Trace's totals: groups that GPUs waited for, and those of the CPU.
 
-While a group is served the kernel waits: that time lies within the kernels' time, and is no work of a device beside it.
+The kernel waits while a group is served, so that time is part of the kernel's time, not separate device work.
 """
 
 from __future__ import annotations
@@ -12,20 +12,23 @@ import pandas as pd
 from kernelscope.analysis.trace.trace import Trace
 
 TABLE = "page faults"  # in the totals' column `table`
+UNIFIED = "unified memory"  # the operation of copies that move its pages
 GROUPS, OF_CPU = "GPU page fault groups", "CPU page faults"  # in their column `name`
+REMOTE = "mappings of memory that stays on the host"  # likewise: the device reads it over the bus
 
 
 @dataclass(frozen=True)
 class PageFaults:
-    """How many groups of page faults GPUs had served, and for how long; how many page faults the CPU had. 0: none is told."""
+    """Groups of page faults served for GPUs and their duration, page faults of the CPU, and remote mappings. 0: none recorded."""
 
     groups: int
     ns: int
     of_cpu: int
+    remote: int = 0
 
 
 def summed(durations: pd.Series, of_cpu: int) -> pd.DataFrame:
-    """Return rows of totals: of groups that took so long (ns, null where not known), and of so many page faults of the CPU."""
+    """Return rows of totals for groups with these durations (ns, null if unknown) and this many page faults of the CPU."""
     known = durations.dropna()
     rows = []
     if len(durations):
@@ -37,21 +40,21 @@ def summed(durations: pd.Series, of_cpu: int) -> pd.DataFrame:
 
 
 def of(trace: Trace) -> PageFaults:
-    """Return the page faults of all of a recording."""
+    """Return the page faults of a whole recording."""
     mine = trace.totals[(trace.totals["table"] == TABLE).to_numpy(bool)]
-    gpu, cpu = (mine[(mine["name"] == name).to_numpy(bool)] for name in (GROUPS, OF_CPU))
-    return PageFaults(int(gpu["count"].sum()), int(gpu["duration_ns"].sum()), int(cpu["count"].sum()))
+    gpu, cpu, remote = (mine[(mine["name"] == name).to_numpy(bool)] for name in (GROUPS, OF_CPU, REMOTE))
+    return PageFaults(int(gpu["count"].sum()), int(gpu["duration_ns"].sum()), int(cpu["count"].sum()), int(remote["count"].sum()))
 
 
 def of_device(trace: Trace, device: str) -> PageFaults | None:
-    """Return the page faults of what an account of this device is of; None where totals do not tell which of them these are.
+    """Return the page faults that belong to an account of this device; None if totals cannot tell which ones do.
 
-    So it is where the account is of steps, or of one of several devices.
+    That is so if the account is of steps, or of one of several devices.
     """
     devices = set(trace.kernels["device"].dropna().astype(str))
     return None if len(trace.steps) or (device in devices and len(devices) > 1) else of(trace)
 
 
 def left_out(trace: Trace) -> pd.DataFrame:
-    """Return the totals without page faults, of a part of the recording: nothing tells which of them are of it."""
+    """Return the totals without page faults, for a part of the recording: it is unknown which of them belong to it."""
     return trace.totals[(trace.totals["table"] != TABLE).fillna(True).to_numpy(bool)]

@@ -19,7 +19,7 @@ _NO_OBJECT = re.compile(rb"\A\s*null|\n\s*null")
 
 
 def read_table(path: Path, name: str) -> pd.DataFrame:
-    """Read a JSON Lines file as the Trace's table `name`; an absent or empty file is an empty table."""
+    """Read a JSON Lines file as the Trace's table `name`; a missing or empty file gives an empty table."""
     if not path.exists() or path.stat().st_size == 0:
         return trace.empty(name)
     try:
@@ -36,7 +36,7 @@ def read_table(path: Path, name: str) -> pd.DataFrame:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Read a JSON file that holds an object."""
+    """Read a JSON file that contains an object."""
     try:
         content = json_text.parsed(path.read_text(encoding="utf8"))
     except OSError as error:
@@ -44,12 +44,12 @@ def read_object(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise EvidenceError(f"{path}: not JSON ({_first_line(error)}); record the run again") from error
     if not isinstance(content, dict):
-        raise EvidenceError(f"{path}: holds no JSON object; record the run again")
+        raise EvidenceError(f"{path}: not a JSON object; record the run again")
     return content
 
 
 def check_schema(file: Path, schema: str, name: str, newest: int, remedy: str) -> None:
-    """Raise EvidenceError where a record's schema is not `name` of a version up to `newest`; remedy: what to do instead."""
+    """Raise EvidenceError unless a record's schema is `name`, in a version up to `newest`. remedy: what to do instead."""
     stated, _, version = schema.rpartition("/")
     if stated != name or not version.isdigit():
         raise EvidenceError(f"{file}: schema {schema!r} is not {name}; {remedy}")

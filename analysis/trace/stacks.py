@@ -1,4 +1,4 @@
-"""Intervals that nest within their thread, as stacks do: which is innermost at a time, which is around which, cut into pieces."""
+"""Intervals that nest within their thread, as stacks do: find the innermost one at a time, the enclosing one, or cut them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy.typing as npt
 
 Int = npt.NDArray[np.int64]
 
-_BLOCK = 1 << 20  # rows for which what is needed for a moment only is made at a time
+_BLOCK = 1 << 20  # rows per block, to bound temporary memory
 
 
 class Stacks:
-    """Intervals of several threads, prepared for many look-ups in O((N + M) log N), without a loop over intervals.
+    """Intervals of several threads, indexed for many look-ups in O((N + M) log N), without a loop over intervals.
 
-    Where clocks of different sources make two overlap by a little, the later one counts as inside the earlier one if it starts
-    inside it, and stays open for as long as it says; `crossings` counts them. Intervals of no length contain nothing. Of two
-    intervals with the same start and end the first in the input is the outer one.
+    Clocks of different sources may make two intervals overlap by a little. The later one then counts as inside the earlier one
+    if it starts inside it, and stays open until its own end; `crossings` counts them. Intervals of no length contain nothing.
+    Of two intervals with the same start and end, the first in the input is the outer one.
 
-    Method: threads are laid one after another on one axis, so that intervals of different threads are disjoint. The last interval
-    to begin before a time is the innermost one if it is still open, and none is open if none reaches that far; only what neither
-    decides takes depths (see _Depths), which are made when first needed.
+    Method: threads are laid one after another on one axis, so that intervals of different threads are disjoint. The last
+    interval to begin before a time is the innermost if it is still open, and none is open if none reaches that far. Only the
+    remaining cases need depths (see _Depths), which are computed when first needed.
     """
 
     def __init__(self, thread: Int, start: Int, end: Int):
@@ -40,24 +40,24 @@ class Stacks:
         self.crossings = 0
         self.crossings = sum(map(self._crossing, self._blocks()))
         if self.crossings:
-            self.__dict__.pop("_depths", None)  # those of cut intervals take their place
+            self.__dict__.pop("_depths", None)  # recompute them for clipped intervals
 
     @cached_property
     def _depths(self) -> _Depths:
         return _Depths(self._start, _clip_to_enclosing(self._start, self._end) if self.crossings else self._end)
 
     def _blocks(self) -> Iterator[slice]:
-        """Yield the positions of all intervals but the very first, which nothing is around, in blocks."""
+        """Yield the positions of all intervals except the first, which nothing encloses, in blocks."""
         for first in range(1, len(self._start), _BLOCK):
             yield slice(first, min(first + _BLOCK, len(self._start)))
 
     def _undecided(self, block: slice, closed: npt.NDArray[np.bool_]) -> Int:
-        """Return the positions in a block around which another interval may be than the one before, which is closed."""
+        """Return positions in a block whose predecessor is closed, but which an earlier interval may enclose."""
         open_still = self._reached[block.start - 1 : block.stop - 1] > self._start[block]
         return np.asarray(np.flatnonzero(closed & open_still) + block.start)
 
     def _crossing(self, block: slice) -> int:
-        """Return how many intervals of a block outlast the one around them: mostly the one before, if it is still open."""
+        """Return how many intervals of a block outlast the enclosing one: mostly the predecessor, if that is still open."""
         before = self._end[block.start - 1 : block.stop - 1]
         closed = before <= self._start[block]
         crossings = int(np.count_nonzero((self._end[block] > before) > closed))
@@ -69,7 +69,7 @@ class Stacks:
 
     def _around(self) -> Int:
         """Return the position of the interval around each sorted one, or -1."""
-        above = np.arange(-1, len(self._start) - 1, dtype=np.int64)  # the one before, if it is still open
+        above = np.arange(-1, len(self._start) - 1, dtype=np.int64)  # the predecessor, if still open
         for block in self._blocks():
             closed = self._end[block.start - 1 : block.stop - 1] <= self._start[block]
             above[block][closed] = -1
@@ -79,7 +79,7 @@ class Stacks:
         return above
 
     def _rows(self, position: Int) -> Int:
-        """Return the input's rows for positions in the sorted order, -1 for -1."""
+        """Return the input's rows for positions in the sorted order; -1 for -1."""
         rows = position if self._order is None else self._order[position]
         rows = rows if self._lasting is None else self._lasting[rows]
         return np.where(position >= 0, rows, -1)
@@ -106,7 +106,7 @@ class Stacks:
         return result
 
     def _climb(self, position: Int, placed: Int) -> Int:
-        """Return the interval at each position if it is open at that place, else the nearest around it that is; -1 without."""
+        """Return the interval at each position if it is open at that place, else the nearest enclosing one that is, else -1."""
         above = self._around()
         candidate = position.copy()
         while True:
@@ -117,7 +117,7 @@ class Stacks:
             candidate[closed] = above[candidate[closed]]
 
     def parents(self, thread: Int, start: Int) -> Int:
-        """Return for each row the innermost interval that contains it, or -1; thread and start are those that came in."""
+        """Return for each row the innermost interval that contains it, or -1; thread and start as passed to the constructor."""
         result = np.full(len(start), -1, dtype=np.int64)
         if len(self._start) == 0:
             return result
@@ -129,9 +129,9 @@ class Stacks:
         return result
 
     def leaves(self) -> tuple[Int, Int, Int]:
-        """Return the intervals cut into pieces that do not overlap: (row, start, end) of each.
+        """Return the intervals cut into disjoint pieces: (row, start, end) of each.
 
-        At every instant the innermost open interval of a thread owns the piece; pieces of one thread follow each other.
+        At every instant, the innermost open interval of a thread owns the piece; the pieces of a thread are sorted.
         """
         touching = self._start[1:] < self._reached[:-1]
         crowded = (np.append(touching, False) | np.append(False, touching))[: len(self._start)]
@@ -141,7 +141,7 @@ class Stacks:
         owned[owned] = crowded[result[owned]]
         position, start, end = result[owned], cuts[:-1][owned], cuts[1:][owned]
         alone = np.flatnonzero(~crowded)
-        if len(alone):  # most, often: each is a piece
+        if len(alone):  # often most: each is a piece
             position, start, end = (
                 np.concatenate(parts) for parts in ((alone, position), (self._start[alone], start), (self._end[alone], end))
             )
@@ -151,11 +151,11 @@ class Stacks:
 
 
 class _Depths:
-    """How many intervals are open around each, for intervals that nest and are sorted by start, longest first.
+    """How many intervals enclose each one, for nested intervals sorted by start, longest first.
 
-    An interval's depth is the number of those that have begun before it less the number of those that have ended by then. Among
-    the intervals of one depth at most one is open at a time, so the innermost open one at a time is the last to begin at the
-    depth below the number that are open then: one search in the order of (depth, start).
+    An interval's depth is the number of intervals that began before it minus the number that have ended by then. At each depth
+    at most one interval is open at a time, so the innermost open one is the last to begin at the depth just below the number
+    that are open then: one search in the order of (depth, start).
     """
 
     def __init__(self, start: Int, end: Int):
@@ -181,7 +181,7 @@ class _Depths:
         return self._last_at(last - np.searchsorted(self._ends, placed, side="right"), last)
 
     def _last_at(self, depth: Int, position: Int) -> Int:
-        """Return the last interval of each depth that stands at or before a position, or -1; also for a depth below 0."""
+        """Return the last interval of each depth at or before a position, or -1; also -1 for a depth below 0."""
         result = np.searchsorted(self._keys, depth * self._count + position, side="right") - 1
         at = np.where(result >= 0, self._keys[np.maximum(result, 0)] - depth * self._count, -1)
         return np.where((depth >= 0) & (at >= 0), at, -1)
@@ -196,21 +196,21 @@ class _Axis:
         self._high = int(end.max()) if len(end) else 0
         span = self._high - self._low + 2
         self._span, self._times = span, None
-        if len(self._threads) * span >= 1 << 62:  # a capture with wild times: their ranks take less room
+        if len(self._threads) * span >= 1 << 62:  # widely spread times: ranks need less room
             self._times = sorted_distinct(np.concatenate([start, end]))
             self._span = 2 * len(self._times) + 2
         self._plain = len(self._threads) == 1 and self._low > 0
 
     def place(self, thread: Int, at: Int) -> Int:
-        """Return where times of threads lie; -1 for threads that have no interval."""
-        if self._plain:  # nothing to tell apart among the intervals, nothing to copy
+        """Return where times of threads lie; -1 for threads without an interval."""
+        if self._plain:  # one thread only: no copy needed
             return at if bool((thread == self._threads[0]).all()) else np.where(thread == self._threads[0], at, -1)
         code = np.searchsorted(self._threads, thread)
         known = code < len(self._threads)
         known[known] = self._threads[code[known]] == thread[known]
         if self._times is None:
             inside = np.clip(at, self._low - 1, self._high) - (self._low - 1)
-        else:  # between two known times counts as just after the first
+        else:  # a time between two known ones counts as just after the first
             right, left = np.searchsorted(self._times, at, side="right"), np.searchsorted(self._times, at, side="left")
             inside = right + left
         return np.where(known, code * self._span + inside, -1)
@@ -224,7 +224,7 @@ class _Axis:
 
 
 def distinct_of_runs(values: Int) -> Int:
-    """Return the distinct values in order; quick where few values come in long runs."""
+    """Return the distinct values in order; fast if few values come in long runs."""
     if len(values) == 0:
         return values
     changes = np.flatnonzero(values[1:] != values[:-1])
@@ -232,7 +232,7 @@ def distinct_of_runs(values: Int) -> Int:
 
 
 def sorting(start: Int, end: Int) -> Int | None:
-    """Return the order by start, longest first, then by input; None where the intervals stand in it already."""
+    """Return the order by start, longest first, then by input; None if the intervals are already sorted."""
     behind = np.flatnonzero(start[1:] <= start[:-1])
     if not len(behind) or bool(((start[behind + 1] == start[behind]) & (end[behind + 1] <= end[behind])).all()):
         return None
@@ -246,9 +246,9 @@ def sorting(start: Int, end: Int) -> Int | None:
 
 
 def _clip_to_enclosing(start: Int, end: Int) -> Int:
-    """Return ends cut so that no interval (sorted by start, longest first) outlasts an earlier one that it starts inside of."""
+    """Return ends clipped so that no interval (sorted by start, longest first) outlasts an earlier one that it starts in."""
     clipped = end.copy()
-    for _ in range(64):  # each round settles one more level of nesting; stacks are rarely deeper where they cross
+    for _ in range(64):  # each round settles one more level of nesting; crossing stacks are rarely deeper
         enclosing = _last_open(start, clipped)
         limit = np.where(enclosing >= 0, clipped[enclosing], clipped)
         lower = np.minimum(clipped, limit)
@@ -272,6 +272,6 @@ def _last_open(start: Int, end: Int) -> Int:
 
 
 def sorted_distinct(values: Int) -> Int:
-    """Return the distinct values in order: by sorting, which for integers beats the hash table of numpy.unique."""
+    """Return the distinct values in order; sorting integers is faster than the hash table of numpy.unique."""
     ordered = np.sort(values)
     return np.asarray(ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)]])

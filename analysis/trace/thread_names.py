@@ -1,4 +1,4 @@
-"""What threads are called: names that systems, Python and frameworks give them, in words where these are known."""
+"""Names of threads, as systems, Python and frameworks give them; in words where these are known."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 
 MAIN = "main thread"
 
-# The program's own name, which all of its threads bear unless they are renamed, and numbers, say nothing
+# The program's own name, which its threads have unless they are renamed, and plain numbers mean nothing
 _NOTHING = re.compile(r"(python|pypy)[\d.]*|thread \d+|\d*", re.IGNORECASE)
 _NUMBERED = re.compile(r"/\d+$")
 _WORDS = (
@@ -21,7 +21,7 @@ _WORDS = (
 
 
 def readable(name: str) -> str | None:
-    """Return what people call a thread of this name; None where the name tells nothing."""
+    """Return a thread's readable name; None if the name means nothing."""
     name = name.strip()
     for pattern, words in _WORDS:
         if pattern.fullmatch(name):
@@ -36,6 +36,6 @@ def of_lines(events: pd.DataFrame) -> dict[str, str]:
 
 
 def named(threads: Iterable[tuple[int, str]]) -> dict[str, str]:
-    """Return the names of threads by number as a Trace's info has them: of several names of a thread the last that tells any."""
+    """Return thread names by number, for a Trace's info; of several names of a thread, the last one that means something."""
     result = ((str(number), readable(name)) for number, name in threads)
     return {number: name for number, name in result if name is not None}

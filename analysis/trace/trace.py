@@ -1,6 +1,6 @@
-"""The Trace: one columnar model for every capture, ours or somebody else's.
+"""The Trace: one columnar model for every capture, whichever tool made it.
 
-Times are int64 nanoseconds on one monotonic clock; what is unknown is null, never 0. Every column is declared below with its
+Times are int64 nanoseconds on one monotonic clock; unknown values are null, never 0. Every column is declared below with its
 type, unit and meaning, and `Trace.check` verifies the invariants that analyses rely on.
 """
 
@@ -19,9 +19,9 @@ from kernelscope.analysis.trace.categories import with_text_categories
 
 
 class Column(NamedTuple):
-    """One column of a table: its pandas dtype (nullable ones may hold nulls), its unit and what it means.
+    """One column of a table: its pandas dtype (nullable ones may hold nulls), its unit and its meaning.
 
-    default: what rows hold that do not say; null if there is none.
+    default: the value of rows that do not give one; None for null.
     """
 
     name: str
@@ -37,21 +37,21 @@ def _columns(*rows: tuple[Any, ...]) -> tuple[Column, ...]:
 
 PHASES = ("forward", "backward", "optimizer", "data", "other")
 
-PROFILE = "profile"  # info["recorder"] of what `kernelscope profile` recorded: somebody's own program, not a workload of ours
+PROFILE = "profile"  # info["recorder"] of recordings of `kernelscope profile`: a user's program, not one of our workloads
 
-# One taxonomy for GPU kernels and CPU primitives. "fused" is one launch of several operators that were compiled together and of
-# which the capture shows no more than that.
+# One taxonomy for GPU kernels and CPU primitives. "fused" is one launch of several operators that were compiled together, about
+# which the capture shows no more.
 KINDS = (
     "convolution forward", "convolution data gradient", "convolution weight gradient", "gemm", "recurrent", "attention",
     "normalisation", "pooling", "activation", "elementwise", "reduction", "softmax", "layout", "cast", "copy", "random",
     "embedding", "optimizer", "communication", "fused", "unknown",
 )  # fmt: skip
-CONVOLUTIONS, MAIN = KINDS[:3], KINDS[:6]  # MAIN: where networks have their operations
+CONVOLUTIONS, MAIN = KINDS[:3], KINDS[:6]  # MAIN: the kinds with most of a network's operations
 
-# The name of the kernel, of unknown kind, that stands for what a summary's own total has beyond the rows that were printed
+# The name of the kernel, of unknown kind, that stands for the part of a summary's own total beyond its printed rows
 UNLISTED = "(in rows that were not printed)"
 
-# How an operator or kernel came by its layer, strongest first.
+# How the layer of an operator or kernel was found, strongest first.
 METHODS = (
     "launch range", "operator name", "sequence number", "graph order", "stream order", "shape", "time", "none",
 )  # fmt: skip
@@ -61,57 +61,57 @@ STEPS = _columns(
     ("window", "Int64", "", "turn in which the step ran; null outside of turns"),
     ("warmup", "bool", "", "whether the step ran before the loop was steady"),
     ("thread", "int64", "", "operating system's id of the thread that runs the loop"),
-    ("start_ns", "int64", "ns", "the step's batch was asked for"),
-    ("end_ns", "int64", "ns", "the next batch was asked for"),
-    ("device_start_ns", "Int64", "ns", "its first work on a device that works behind the host; null where none does"),
+    ("start_ns", "int64", "ns", "the step's batch was requested"),
+    ("end_ns", "int64", "ns", "the next batch was requested"),
+    ("device_start_ns", "Int64", "ns", "its first work on a device that runs asynchronously; null if none does"),
     ("device_end_ns", "Int64", "ns", "the next step's first work there, or the end of its own"),
     ("minor_faults", "Int64", "", "page faults served without disk"),
     ("major_faults", "Int64", "", "page faults that read a disk"),
     ("user_ns", "Int64", "ns", "processor time of all threads in user mode"),
     ("system_ns", "Int64", "ns", "processor time of all threads in the kernel"),
     ("voluntary_switches", "Int64", "", "a thread waited"),
-    ("involuntary_switches", "Int64", "", "a thread was put off its processor"),
+    ("involuntary_switches", "Int64", "", "a thread lost its processor"),
 )
 
 RANGES = _columns(
-    ("thread", "int64", "", "thread that opened the range, told apart across processes"),
+    ("thread", "int64", "", "thread that opened the range, unique across processes"),
     ("start_ns", "int64", "ns", "opened"),
-    ("end_ns", "int64", "ns", "closed; the capture's end where it was never closed"),
-    ("category", "category", "", "of our runs: step, data, phase, layer, sync, compile; else user (as NVTX), mark (an instant)"),
+    ("end_ns", "int64", "ns", "closed; the capture's end if it was never closed"),
+    ("category", "category", "", "our runs: step, data, phase, layer, sync, compile; else user (as NVTX), mark (an instant)"),
     ("name", "category", "", "the range's text"),
     ("nested", "bool", "", "opened and closed on one thread like a stack (push/pop); false for start/end ranges", True),
     ("domain", "category", "", "NVTX domain; null for the default one"),
-    ("layer", "category", "", "layer that the range stands for; null when it is not a layer's"),
-    ("phase", "category", "", "one of PHASES; null when the range says nothing of it"),
+    ("layer", "category", "", "layer that the range stands for; null if none"),
+    ("phase", "category", "", "one of PHASES; null if unknown"),
 )
 
 OPERATORS = _columns(
-    ("thread", "Int64", "", "thread that executed the operator, told apart across processes"),
+    ("thread", "Int64", "", "thread that executed the operator, unique across processes"),
     ("start_ns", "int64", "ns", "began"),
     ("end_ns", "int64", "ns", "ended"),
     ("name", "category", "", "the operator's type, such as aten::addmm or Conv2DBackpropFilter"),
-    ("scope", "category", "", "its full name where it has one, such as sequential/conv1/convolution"),
+    ("scope", "category", "", "its full name, if it has one, such as sequential/conv1/convolution"),
     ("layer", "category", "", "canonical layer"),
     ("phase", "category", "", "one of PHASES"),
     ("attribution", "category", "", "how the layer was found: one of METHODS"),
     ("shapes", "category", "", "input shapes as text, as far as recorded"),
     ("types", "category", "", "types of the inputs as JSON text, as the framework writes them"),
     ("strides", "category", "", "strides of the inputs as JSON text"),
-    ("arguments", "category", "", "values of the inputs that are no tensors, as JSON text: strides and padding of a convolution"),
-    ("gradient", "boolean", "", "whether autograd noted it for a backward pass; null where it was off, and where nothing tells"),
+    ("arguments", "category", "", "values of non-tensor inputs as JSON text, such as strides and padding of a convolution"),
+    ("gradient", "boolean", "", "whether autograd recorded it for a backward pass; null if autograd was off, or if unknown"),
 )
 
-# How device work is correlated with the host: the same columns in all its tables. `attribution.launches` fills the last four.
+# How device work is related to the host: the same columns in all its tables. `attribution.launches` fills the last four.
 _LAUNCH = (
     ("process", "Int64", "", "operating system's id of the process"),
-    ("correlation", "Int64", "", "ties device work to the API call that launched it, within its process"),
-    ("launch_ns", "Int64", "ns", "the launching call began; null when it is not in the capture"),
+    ("correlation", "Int64", "", "relates device work to the API call that launched it, within its process"),
+    ("launch_ns", "Int64", "ns", "the launching call began; null if it is not in the capture"),
     ("launch_end_ns", "Int64", "ns", "the launching call ended"),
     ("launch_thread", "Int64", "", "thread of the launching call"),
     ("range_id", "Int64", "", "row in ranges: the innermost nested range open on that thread when the call began"),
 )
 
-# Of the single executions of a row that stands for several, as far as the source tells; null where it does not, and of one.
+# Statistics of the executions that a row stands for, as far as the source gives them; else null, as for a single execution.
 _OF_SEVERAL = (
     ("median_ns", "Int64", "ns", "median of the executions that the row stands for"),
     ("min_ns", "Int64", "ns", "shortest of them"),
@@ -120,9 +120,9 @@ _OF_SEVERAL = (
 )
 
 # Filled by `analysis.attribution.device_steps`
-_STEP = ("step", "Int64", "", "step that launched it; of a CPU's, that it ran in; null outside of steps")
+_STEP = ("step", "Int64", "", "step that launched it; for a CPU, the step that it ran in; null outside of steps")
 
-# Whose it is, where the host was in a layer or a phase when it made the call or launched the work; runs of our own know it.
+# The layer and phase that the host was in when it made the call or launched the work, if any; known in our own runs.
 _OWNER = (
     ("layer", "category", "", "canonical layer"),
     ("phase", "category", "", "one of PHASES"),
@@ -130,14 +130,14 @@ _OWNER = (
 )
 
 KERNELS = _columns(
-    ("start_ns", "Int64", "ns", "began on the device; null when only durations are known"),
+    ("start_ns", "Int64", "ns", "began on the device; null if only durations are known"),
     ("end_ns", "Int64", "ns", "ended"),
     ("duration_ns", "int64", "ns", "as the source reports it, summed over `count`"),
-    ("count", "int64", "", "executions that the row stands for: 1, or more for sources that give totals only"),
+    ("count", "int64", "", "executions that the row stands for: 1, or more if the source gives only totals"),
     *_OF_SEVERAL,
     _STEP,
     ("device", "category", "", "cpu, cuda:N, rocm:N, ..."),
-    ("thread", "Int64", "", "stream of a GPU, thread of a CPU; null when the source does not tell"),
+    ("thread", "Int64", "", "stream of a GPU, thread of a CPU; null if unknown"),
     ("name", "category", "", "kernel or primitive with its implementation"),
     ("library", "category", "", "onednn, mkl, cudnn, cublas, aten, eigen, mshadow, cntk, ..."),
     ("kind", "category", "", "one of KINDS"),
@@ -153,16 +153,16 @@ KERNELS = _columns(
     ("n", "Int64", "", "columns of the result"),
     ("k", "Int64", "", "inner dimension"),
     ("transpose", "category", "", "transposition flags of a matrix product, such as NT"),
-    ("tensor_core", "boolean", "", "whether it uses tensor (matrix) cores, as far as its name tells; null unknown"),
-    ("grid", "category", "", "blocks of the launch, as x,y,z"),
-    ("block", "category", "", "threads of a block, as x,y,z"),
-    ("registers", "Int32", "", "registers of a thread"),
-    ("shared_memory", "Int64", "bytes", "shared memory of a block, static and dynamic"),
+    ("tensor_core", "boolean", "", "whether it uses tensor (matrix) cores, by its name; null if unknown"),
+    ("grid", "category", "", "blocks of the launch, as x,y,z; one number if only that is known"),
+    ("block", "category", "", "threads of a block, as x,y,z; one number if only that is known"),
+    ("registers", "Int32", "", "registers per thread"),
+    ("shared_memory", "Int64", "bytes", "shared memory per block, static and dynamic"),
     ("graph", "Int64", "", "the capture's id of the CUDA graph or graph execution that launched it; null outside of graphs"),
     *_LAUNCH,
 )
 
-# A graph's execution of which the capture shows one interval and not its kernels. Copies are device work, never kernels.
+# A graph's execution for which the capture shows one interval but not its kernels. Copies are device work, never kernels.
 GRAPHS = _columns(
     ("start_ns", "int64", "ns", "began on the device"),
     ("end_ns", "int64", "ns", "ended"),
@@ -179,7 +179,7 @@ COPY_OPERATIONS = (
 )  # fmt: skip
 
 COPIES = _columns(
-    ("start_ns", "Int64", "ns", "began; null when only durations are known"),
+    ("start_ns", "Int64", "ns", "began; null if only durations are known"),
     ("end_ns", "Int64", "ns", "ended"),
     ("duration_ns", "int64", "ns", "as the source reports it, summed over `count`"),
     ("count", "int64", "", "operations that the row stands for"),
@@ -187,8 +187,8 @@ COPIES = _columns(
     ("device", "category", "", "cuda:N, ..."),
     ("thread", "Int64", "", "stream"),
     ("operation", "category", "", "one of COPY_OPERATIONS; set fills memory"),
-    ("bytes", "Int64", "bytes", "moved or set, summed over `count`"),
-    ("memory", "category", "", "kinds of memory as source to destination, such as pageable to device; null when not told"),
+    ("bytes", "Int64", "bytes", "copied or set, summed over `count`"),
+    ("memory", "category", "", "kinds of memory as source to destination, such as pageable to device; null if unknown"),
     _STEP,
     *_LAUNCH,
     *_OWNER,
@@ -197,41 +197,41 @@ COPIES = _columns(
 SYNCS = _columns(
     ("start_ns", "int64", "ns", "the wait began"),
     ("end_ns", "int64", "ns", "it ended"),
-    ("device", "category", "", "cuda:N, ...; null when not told"),
+    ("device", "category", "", "cuda:N, ...; null if unknown"),
     ("thread", "Int64", "", "stream; null for a whole device or context"),
     ("kind", "category", "", "stream, event, context, device, ... as the source names it"),
     ("process", "Int64", "", "operating system's id of the process"),
-    ("correlation", "Int64", "", "of the API call"),
+    ("correlation", "Int64", "", "id of the API call"),
 )
 
 CALLS = _columns(
     ("start_ns", "int64", "ns", "the call began"),
     ("end_ns", "int64", "ns", "it returned"),
     ("process", "int64", "", "operating system's id of the process"),
-    ("thread", "int64", "", "calling thread, told apart across processes"),
+    ("thread", "int64", "", "calling thread, unique across processes"),
     ("api", "category", "", "runtime, driver, os, ..."),
     ("name", "category", "", "function, without version suffix: cudaLaunchKernel"),
-    ("correlation", "Int64", "", "ties the call to the device work that it launched, within its process"),
+    ("correlation", "Int64", "", "relates the call to the device work that it launched, within its process"),
     *_OWNER,
 )
 
 MEMORY = _columns(
-    ("time_ns", "int64", "ns", "when memory was taken or given back"),
+    ("time_ns", "int64", "ns", "when memory was allocated or freed"),
     ("device", "category", "", "cuda:N, cpu, ..."),
     ("thread", "Int64", "", "thread that did it"),
-    ("bytes", "int64", "bytes", "taken (positive) or given back (negative)"),
+    ("bytes", "int64", "bytes", "allocated (positive) or freed (negative)"),
     ("allocated_bytes", "Int64", "bytes", "in use afterwards, as the source reports it"),
     ("reserved_bytes", "Int64", "bytes", "held by the framework's allocator afterwards"),
-    ("address", "Int64", "", "of the memory, which ties what is given back to what was taken"),
+    ("address", "Int64", "", "address of the memory, which relates a free to its allocation"),
 )
 
-# What a source gives as totals only and what is no device work: API calls, ranges, operators of a summary; page faults of
-# unified memory, for which kernels wait (see page_faults)
+# Totals that a source gives without single records and that are not device work: API calls, ranges, operators of a summary;
+# page faults of unified memory, for which kernels wait (see page_faults)
 TOTALS = _columns(
-    ("table", "category", "", "calls, ranges, operators, os or page faults: what was summed up"),
-    ("name", "category", "", "function, range or operator; whose page faults"),
-    ("count", "Int64", "", "how many; null where not told"),
-    ("duration_ns", "Int64", "ns", "their durations added; null where not told"),
+    ("table", "category", "", "calls, ranges, operators, os or page faults: what was summed"),
+    ("name", "category", "", "function, range or operator; for page faults, whose they are"),
+    ("count", "Int64", "", "how many; null if unknown"),
+    ("duration_ns", "Int64", "ns", "sum of their durations; null if unknown"),
     ("min_ns", "Int64", "ns", "shortest"),
     ("max_ns", "Int64", "ns", "longest"),
 )
@@ -245,13 +245,13 @@ SAMPLES = _columns(
     ("value", "float64", "", "the sample, in the metric's unit"),
 )
 
-# Hardware counters of kernels. A profiler that runs a kernel again and again for them has no timeline of its own.
+# Hardware counters of kernels. A profiler that replays a kernel for them has no timeline of its own.
 METRICS = _columns(
     ("kernel", "int64", "", "row in kernels"),
-    ("section", "category", "", "the tool's group of metrics; null where not told"),
+    ("section", "category", "", "the tool's group of metrics; null if unknown"),
     ("metric", "category", "", "as the tool names it: Achieved Occupancy, dram__bytes.sum, ..."),
-    ("unit", "category", "", "of the value, without powers of ten: %, byte, byte/s, s, cycle, ...; null for a plain number"),
-    ("value", "float64", "", "of one execution; where the row of kernels stands for several, their mean"),
+    ("unit", "category", "", "the value's, without powers of ten: %, byte, byte/s, s, cycle, ...; null for a plain number"),
+    ("value", "float64", "", "for one execution; the mean if the row of kernels stands for several"),
 )
 
 LINES = _columns(
@@ -261,18 +261,18 @@ LINES = _columns(
     ("last_line", "int64", "", "line of the statement's end"),
     ("text", "string", "", "the statement's source, on one line"),
     ("hits", "int64", "", "executions"),
-    ("time_ns", "int64", "ns", "time in the statement, its calls included"),
+    ("time_ns", "int64", "ns", "time in the statement, including its calls"),
 )
 
 HOST_LINES = _columns(
     ("thread", "int64", "", "thread of the loop"),
-    ("start_ns", "int64", "ns", "the host came into the line, or back to it from a watched function that it called"),
-    ("end_ns", "int64", "ns", "it went on to another line"),
+    ("start_ns", "int64", "ns", "the host entered the line, or came back to it from a watched function that it called"),
+    ("end_ns", "int64", "ns", "the host went on to another line"),
     ("file", "category", "", "source file, relative to the script's folder"),
     ("function", "category", "", "function's qualified name"),
-    ("line", "int64", "", "line of the statement's start; the function's first line where no statement is known"),
+    ("line", "int64", "", "line of the statement's start; the function's first line if the statement is unknown"),
     ("last_line", "Int64", "", "line of the statement's end"),
-    ("text", "category", "", "the statement's source, on one line; null where only the function is known"),
+    ("text", "category", "", "the statement's source, on one line; null if only the function is known"),
 )
 
 TABLES: Mapping[str, tuple[Column, ...]] = {
@@ -298,10 +298,10 @@ _NO_TEXTS = pd.CategoricalDtype(pd.Index([], dtype="str"))
 
 
 def conform(name: str, rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return the rows as the table `name`: declared columns in order with their types, missing ones null.
+    """Return the rows as the table `name`: declared columns in order with their types; missing ones are null.
 
-    Columns that have their type already are not copied. Raises EvidenceError when a column that may not be null has nulls or
-    holds what its type cannot.
+    Columns that already have their type are not copied. Raises EvidenceError if a column that may not be null has nulls, or if
+    a column holds values that its type cannot.
     """
     table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
     given, columns = set(table), {}
@@ -309,7 +309,7 @@ def conform(name: str, rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> pd.D
         try:
             columns[column.name] = _typed(table[column.name], column) if column.name in given else _absent(column, len(table))
         except (TypeError, ValueError, OverflowError) as error:
-            reason = "holds what is no number of its type" if "non-finite" in str(error) else error  # pandas speaks of its own
+            reason = "has a number that its type cannot hold" if "non-finite" in str(error) else error  # not pandas' words
             raise EvidenceError(f"table {name}, column {column.name}: {reason}") from error
     return pd.DataFrame({key: getattr(values, "array", values) for key, values in columns.items()}, copy=False)
 
@@ -328,7 +328,7 @@ def _typed(values: pd.Series, column: Column) -> pd.Series:
 
 
 def _absent(column: Column, count: int) -> Any:
-    """Return a column that the source does not have, as a view of a single value: large captures have many such columns."""
+    """Return a column that the source does not have, as a view of a single value: large captures have many of them."""
     if column.default is not None:
         return np.full(count, column.default)
     if column.dtype == "category":
@@ -346,7 +346,7 @@ def _absent(column: Column, count: int) -> Any:
 
 
 def text_columns(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a small table with its categories as plain text, to work with row by row values that no category has yet."""
+    """Return a small table with its categories as plain text, so that rows can take values that are no category yet."""
     return table.astype({name: "string" for name in table if isinstance(table[name].dtype, pd.CategoricalDtype)})
 
 
@@ -357,12 +357,12 @@ def empty(name: str) -> pd.DataFrame:
 
 @dataclass
 class Trace:
-    """Tables of one capture and what is known about it.
+    """Tables of one capture and facts about it.
 
-    `info` holds plain data: framework, network (layers with shapes, FLOPs, bytes), versions, settings, conditions; threads: what
-    the host's threads are called, by their numbers as text, as far as that is known.
-    `diagnostics` counts oddities of the capture, by name: nothing is dropped silently. `derived` keeps what analyses made of
-    the tables, by name; it is forgotten when a table is replaced.
+    `info` holds plain data: framework, network (layers with shapes, FLOPs, bytes), versions, settings, conditions; threads:
+    names of the host's threads by their numbers as text, as far as known. `diagnostics` counts oddities of the capture, by
+    name: nothing is dropped silently. `derived` caches what analyses computed from the tables, by name; replacing a table
+    clears it.
     """
 
     steps: pd.DataFrame = field(default_factory=lambda: empty("steps"))
@@ -389,7 +389,7 @@ class Trace:
         super().__setattr__(name, value)
 
     def check(self) -> None:
-        """Verify the invariants; raise EvidenceError naming the table and the first offending row."""
+        """Verify the invariants; raise EvidenceError that names the table and the first offending row."""
         for name in TABLES:
             table = getattr(self, name)
             missing = [column.name for column in TABLES[name] if column.name not in table]
@@ -432,6 +432,6 @@ class Trace:
         return min(int(table["start_ns"].min()) for table in timed), max(int(table["end_ns"].max()) for table in timed)
 
     def has_timeline(self) -> bool:
-        """Return whether anything here has a start: steps, or device work, or what the host did."""
+        """Return whether anything here has a start: steps, device work or host activity."""
         tables = (self.steps, self.graphs, self.operators, self.ranges, self.calls, self.syncs)
         return any(map(len, tables)) or bool(self.kernels["start_ns"].notna().any() or self.copies["start_ns"].notna().any())

@@ -1,1 +1,1 @@
-"""What was recorded and found, in other tools' formats: one module a format. They write files and read nothing."""
+"""Export recordings and results to other tools' formats, a module per format. They write files and read none."""

@@ -1,8 +1,8 @@
-"""Chrome's JSON trace events, in the words of torch.profiler (Kineto), so that what reads its traces reads these.
+"""Chrome's JSON trace events with the names of torch.profiler (Kineto), so that tools for its traces can read these.
 
 Kernels, copies and waits of devices, operators, API calls and annotations have Kineto's categories and arguments; steps are
-called ProfilerStep#N. What Kineto does not know has categories of its own: cpu_kernel, cuda_graph, host_line. Times are
-microseconds with three decimals, made of integers. With several sides each has processes of its own.
+called ProfilerStep#N. Events that Kineto lacks have their own categories: cpu_kernel, cuda_graph, host_line. Times are
+microseconds with three decimals, made from integers. Each of several sides has its own processes.
 Format: Trace Event Format, and pytorch/kineto libkineto/src/output_json.cpp.
 """
 
@@ -28,7 +28,7 @@ _CATEGORIES = {
     "steps": "user_annotation", "ranges": "user_annotation", "operators": "cpu_op", "calls": "cuda_runtime",
     "host_lines": "host_line", "kernels": "kernel", "graphs": "cuda_graph", "copies": "gpu_memcpy", "syncs": "cuda_sync",
 }  # fmt: skip
-# Arguments as Kineto calls them; others keep their columns' names
+# Kineto's names of arguments; others keep their columns' names
 _ARGUMENTS = {
     "shapes": "Input Dims", "types": "Input type", "strides": "Input Strides", "registers": "registers per thread",
     "shared_memory": "shared memory", "graph": "graph id",
@@ -42,10 +42,10 @@ _DEVICE_TYPES = {"cpu": 0, "cuda": 1, "rocm": 6, "xpu": 12, "hpu": 15, "mtia": 1
 
 
 def write(sides: Sequence[tuple[str, TraceEvents, pd.DataFrame, int]], about: Mapping[str, Any], target: Path) -> None:
-    """Write the events of sides as (name, events, memory, time that becomes 0); gzip where target ends in .gz.
+    """Write the events of sides (name, events, memory, time zero); gzip if target ends in .gz.
 
-    memory: the Trace's table, written as Kineto writes its allocator's events. about: keys of the file's object.
-    Raises OSError when the file cannot be written.
+    memory: the Trace's table, written like Kineto's allocator events. about: keys of the file's object. Raises OSError if the
+    file cannot be written.
     """
     base = {"baseTimeNanoseconds": sides[0][3]} if len(sides) == 1 else {}
     head = {"schemaVersion": 1, "displayTimeUnit": "ns", **base, "kernelscope": about}
@@ -75,7 +75,7 @@ def _all_lines(sides: Sequence[tuple[str, TraceEvents, pd.DataFrame, int]]) -> I
 
 
 class _Processes:
-    """Numbers of processes and threads as the file tells them: one process for the host and one for each device."""
+    """Numbers of processes and threads in the file: one process for the host and one for each device."""
 
     def __init__(self, name: str, found: TraceEvents, host: int, first: int):
         self.name, self.host, self.first = name, host, first
@@ -90,15 +90,15 @@ class _Processes:
     def names(self) -> list[str]:
         """Return the lines that name processes and threads."""
         called = {self.host: f"{self.name}: host", **{number: f"{self.name}: {name}" for name, number in self.devices.items()}}
-        found = [_told("process_name", pid, 0, {"name": plain(text)}) for pid, text in called.items()]
+        found = [_metadata("process_name", pid, 0, {"name": plain(text)}) for pid, text in called.items()]
         for place, (track, pid) in enumerate(zip(self.tracks, self.process.tolist(), strict=True)):
             tid = self.first + place
-            found.append(_told("thread_name", pid, tid, {"name": plain(track.name)}))
-            found.append(_told("thread_sort_index", pid, tid, {"sort_index": place}))
+            found.append(_metadata("thread_name", pid, tid, {"name": plain(track.name)}))
+            found.append(_metadata("thread_sort_index", pid, tid, {"sort_index": place}))
         return found
 
 
-def _told(what: str, pid: int, tid: int, said: Mapping[str, Any]) -> str:
+def _metadata(what: str, pid: int, tid: int, said: Mapping[str, Any]) -> str:
     return _json({"ph": "M", "name": what, "pid": pid, "tid": tid, "args": said})
 
 
@@ -137,7 +137,7 @@ def _named(table: str, text: str) -> str:
 
 
 def _arguments(detail: Mapping[str, Any]) -> dict[str, Any]:
-    """Return details as arguments; what is a list as text becomes one."""
+    """Return details as arguments; lists in text form become lists."""
     found: dict[str, Any] = {}
     for name, value in detail.items():
         if name in ("grid", "block"):
@@ -156,7 +156,7 @@ def _decoded(text: str) -> Any:
 
 
 def _own_arguments(part: Slices) -> Any:
-    """Return the arguments that differ from row to row: device, stream and what ties device work to its call."""
+    """Return the arguments that differ from row to row: device, stream and correlation."""
     rows, found = part.rows, []
     if part.table in ("kernels", "graphs", "copies", "syncs"):
         number = rows["device"].astype("string").str.extract(r":(\d+)$", expand=False).astype("Int64")
@@ -170,7 +170,7 @@ def _own_arguments(part: Slices) -> Any:
 
 
 def _numbers(columns: Sequence[tuple[str, pd.Series]], count: int) -> Any:
-    """Return for each row ,"name":value of what it has."""
+    """Return ,"name":value for the values of each row."""
     pieces = []
     for name, column in columns:
         values = pa.array(column.astype("Int64")).cast(pa.large_string())
@@ -205,7 +205,7 @@ def _counter_lines(counter: CounterTrack, pid: int, origin: int) -> Any:
 
 
 def _memory_lines(memory: pd.DataFrame, process: _Processes, origin: int) -> Any:
-    """Return what was taken and given back, as Kineto writes it."""
+    """Return allocations and frees in Kineto's form."""
     parts = memory["device"].astype("string").str.extract(r"^(\w+?)(?::(\d+))?$")
     kind = parts[0].map(_DEVICE_TYPES).astype("Int64")
     columns = [

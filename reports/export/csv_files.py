@@ -1,4 +1,4 @@
-"""CSV: one file a table (RFC 4180, UTF-8), in which no spreadsheet takes a cell for a formula (see text.spreadsheet)."""
+"""CSV: a file per table (RFC 4180, UTF-8); spreadsheets take no cell for a formula (see text.spreadsheet)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernelscope.reports.export.sheets import Sheet
 
 
 def write(sheets: Sequence[Sheet], folder: Path) -> list[Path]:
-    """Write each table as folder/<name>.csv; return the files. Unknown is an empty cell. Raises OSError when that fails."""
+    """Write each table as folder/<name>.csv; return the files. Unknown is an empty cell. Raises OSError if that fails."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for sheet in sheets:
@@ -24,7 +24,7 @@ def write(sheets: Sequence[Sheet], folder: Path) -> list[Path]:
 
 
 def harmless(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose texts, headings included, no spreadsheet takes for formulas; other values as they are."""
+    """Return a table whose texts, including headings, no spreadsheet takes for formulas; other values are unchanged."""
     columns = {str(text.spreadsheet(name)): _harmless(frame[name]) for name in frame}
     return pd.DataFrame(columns)
 
@@ -34,6 +34,6 @@ def _harmless(column: pd.Series) -> pd.Series:
         return column.astype("boolean").map({True: "true", False: "false"}, na_action="ignore")
     if pd.api.types.is_numeric_dtype(column.dtype):
         return column
-    texts = column.astype("category")  # each text is looked at once
+    texts = column.astype("category")  # each distinct text is converted once
     found = pd.Series([text.spreadsheet(str(value)) for value in texts.cat.categories] + [None], dtype="object")
     return found.take(texts.cat.codes.to_numpy() % len(found)).set_axis(column.index)  # null, -1, is the last place

@@ -1,7 +1,7 @@
-"""A Trace as what every timeline format wants: tracks, slices on them that nest, counters, and arrows from calls to device work.
+"""A Trace for timeline formats: tracks with nested slices, counters, and arrows from calls to device work.
 
-Host ranges, operators and calls of a thread share its track, as they enclose each other; kernels and copies have a track a
-stream, and so have waits. Rows without times (totals) are no slices; they are counted.
+Host ranges, operators and calls of a thread share its track, as they enclose each other; kernels and copies have a track per
+stream, and so have waits. Rows without times (totals) are not slices, only counted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PLACES = {
     "steps": HOST, "ranges": HOST, "operators": HOST, "calls": HOST, "host_lines": LINES,
     "kernels": DEVICE, "graphs": DEVICE, "copies": DEVICE, "syncs": WAITS,
 }  # fmt: skip
-# What is said of a slice. Numbers that differ from row to row, such as correlations, are arrows or left to the tables.
+# Details of a slice. Numbers that differ from row to row, such as correlations, are arrows or only in the tables.
 _DETAILS: Mapping[str, tuple[str, ...]] = {
     "steps": ("window", "warmup"),
     "ranges": ("category", "domain", "layer", "phase"),
@@ -48,9 +48,9 @@ _SHOWN = 4000  # characters of a name or an argument
 
 @dataclass(frozen=True)
 class Track:
-    """A row of a timeline. device: its name, where it is one's. thread: of the host, or a stream.
+    """A row of a timeline. device: its name, for rows of a device. thread: a thread of the host, or a stream.
 
-    called: what a thread is called, where that is known.
+    called: the thread's name, if known.
     """
 
     place: str
@@ -62,8 +62,8 @@ class Track:
 
     @property
     def name(self) -> str:
-        """What the row is called; rows of one track are called the same."""
-        number = "not told" if self.thread is None else str(self.thread)
+        """The row's name, which all rows of a track share."""
+        number = "unknown" if self.thread is None else str(self.thread)
         thread = f"{self.called} ({number})" if self.called else f"thread {number}"
         if self.place == DEVICE and self.device == "cpu":
             return f"kernels of the CPU, {thread}" if self.thread is not None else "kernels of the CPU"
@@ -77,10 +77,10 @@ class Track:
 
 @dataclass
 class Slices:
-    """Rows of one table of the Trace that have times, in its order.
+    """The rows with times of one table of the Trace, in its order.
 
-    texts and code: their names. details and detail: what is said of them, each combination once. flow: number of the arrow that
-    a row has an end of, -1 for none.
+    texts and code: their names. details and detail: their details, each combination once. flow: number of the arrow that starts
+    or ends at a row, -1 for none.
     """
 
     table: str
@@ -107,7 +107,7 @@ class CounterTrack:
 
 @dataclass
 class TraceEvents:
-    """All that a Trace holds with times. untimed: rows of each table that have none."""
+    """Everything with times in a Trace. untimed: number of rows without times in each table."""
 
     tracks: list[Track]
     slices: list[Slices]
@@ -116,13 +116,13 @@ class TraceEvents:
 
     @property
     def first(self) -> int:
-        """The earliest time; 0 where there is none."""
+        """The earliest time; 0 if there is none."""
         times = [part.start for part in self.slices] + [counter.time for counter in self.counters]
         return min((int(values.min()) for values in times if len(values)), default=0)
 
 
 def events(trace: Trace) -> TraceEvents:
-    """Return the events of a Trace; its times are kept as they are."""
+    """Return the events of a Trace; its times are unchanged."""
     found = TraceEvents([], [], _counters(trace))
     for table in _PLACES:
         rows = getattr(trace, table)
@@ -138,9 +138,9 @@ def events(trace: Trace) -> TraceEvents:
 
 
 def origins(traces: Sequence[Trace], found: Sequence[TraceEvents]) -> list[int]:
-    """Return the time of each Trace that is 0 for all: side by side they begin together with their first measured steps.
+    """Return the time zero of each Trace: several Traces are aligned at their first measured steps.
 
-    The earliest event of all is then at 0 or later. A Trace alone begins with its first event.
+    The earliest event of all is then at 0 or later. A single Trace begins at its first event.
     """
     if len(traces) == 1:
         return [found[0].first]
@@ -168,7 +168,7 @@ def _named(table: str, rows: pd.DataFrame) -> tuple[list[str], Int]:
     if table == "steps":
         names = "step " + rows["step"].astype("string")
     elif table == "graphs":
-        names = "graph " + rows["graph"].astype("string").fillna("not told")
+        names = "graph " + rows["graph"].astype("string").fillna("unknown")
     elif table == "host_lines":
         names = rows["file"].astype("string") + ":" + rows["line"].astype("string") + " " + host_lines.shown(rows)
     elif table == "copies":
@@ -184,7 +184,7 @@ def _named(table: str, rows: pd.DataFrame) -> tuple[list[str], Int]:
 
 
 def _details(rows: pd.DataFrame, names: Sequence[str]) -> tuple[list[dict[str, Any]], Int]:
-    """Return the distinct combinations of these columns, without what is null, and which one each row has."""
+    """Return the distinct combinations of these columns, without nulls, and which one each row has."""
     used = [name for name in names if rows[name].notna().any()]
     if not used:
         return [{}], np.zeros(len(rows), dtype=np.int64)
@@ -198,7 +198,7 @@ def _details(rows: pd.DataFrame, names: Sequence[str]) -> tuple[list[dict[str, A
 
 
 def _numbers(column: pd.Series) -> tuple[Int, npt.NDArray[np.bool_] | None]:
-    """Return a column as integers, and where it is null."""
+    """Return a column as integers, and a mask of its nulls."""
     null = column.isna().to_numpy()
     if isinstance(column.dtype, pd.CategoricalDtype):
         return _integers(column.cat.codes), null
@@ -210,14 +210,14 @@ def _integers(column: Any) -> Int:
 
 
 def _meaning(column: pd.Series) -> Any:
-    """Return what makes the value of an integer that `_numbers` gave for the column."""
+    """Return a function from the integers of `_numbers` to the column's values."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return list(map(str, column.cat.categories)).__getitem__
     return bool if column.dtype in ("bool", "boolean") else int
 
 
 def _place(found: TraceEvents, names: Mapping[str, str]) -> None:
-    """Give every slice its track; a track whose slices cross becomes several. names: of threads, by number."""
+    """Assign a track to every slice; a track whose slices cross is split. names: names of threads, by number."""
     if not found.slices:
         return
     where = pd.concat([_keys(part) for part in found.slices], ignore_index=True)
@@ -238,7 +238,7 @@ def _place(found: TraceEvents, names: Mapping[str, str]) -> None:
 
 
 def _keys(part: Slices) -> pd.DataFrame:
-    """Return place, device, thread and process of a table's rows; the host's threads are told apart across processes already."""
+    """Return place, device, thread and process of a table's rows; thread numbers of the host are unique across processes."""
     keys = pd.DataFrame({"place": _PLACES[part.table], "device": pd.NA, "thread": part.rows["thread"].astype("Int64")})
     keys = keys.assign(process=pd.array([pd.NA] * len(keys), dtype="Int64"))
     if _PLACES[part.table] in (DEVICE, WAITS):
@@ -249,7 +249,7 @@ def _keys(part: Slices) -> pd.DataFrame:
 
 
 def _connect(parts: list[Slices]) -> None:
-    """Number the pairs of call and device work; what lacks the other has no number."""
+    """Number the pairs of call and device work; rows without a partner have no number."""
     ends = [part for part in parts if "correlation" in part.rows]
     if len(ends) < 2 or all(part.table != "calls" for part in ends):
         return
@@ -269,7 +269,7 @@ def _connect(parts: list[Slices]) -> None:
 
 
 def _counters(trace: Trace) -> list[CounterTrack]:
-    """Return memory in use and held by allocators a device, and every sampled metric a core or device."""
+    """Return counters of memory in use and held by allocators per device, and of every sampled metric per core or device."""
     found = []
     key: Any
     for key, rows in trace.memory.groupby("device", observed=True, dropna=False, sort=False):
@@ -290,5 +290,5 @@ def _counters(trace: Trace) -> list[CounterTrack]:
 
 
 def plain(text: str) -> str:
-    """Return text cut where it is very long; viewers show one line of it."""
+    """Return text, cut if it is very long; viewers show one line of it."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text):,} characters)"

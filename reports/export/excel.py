@@ -1,8 +1,8 @@
-"""Excel workbooks: one sheet a table, numbers as numbers, text always as text.
+"""Excel workbooks: a sheet per table, numbers as numbers, text always as text.
 
-A workbook's limits: ROWS rows a sheet, heading included, and TEXT characters a cell; what is more is cut, and the sheet "about"
-says so. Excel keeps 15 digits of a number: integers of more are written as text. Cells that begin like a formula are marked as
-text for the case that somebody edits them.
+Limits of a workbook: ROWS rows per sheet, including the heading, and TEXT characters per cell; the rest is cut, and the sheet
+"about" says so. Excel keeps 15 digits of a number: longer integers are written as text. Cells that begin like a formula are
+marked as text, in case somebody edits them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ _OPTIONS = {
 
 
 def write(sheets: Sequence[Sheet], target: Path, rows: int = ROWS, beside: str | None = None) -> list[str]:
-    """Write the tables as a workbook; return what was cut, in sentences. rows: of a sheet at most, heading included.
+    """Write the tables as a workbook; return sentences on what was cut. rows: limit of a sheet, including the heading.
 
-    beside: a folder for the sheets until they are packed, in place of the system's.
-    Raises OSError when the file cannot be written.
+    beside: temporary folder for the sheets (default: the system's). Raises OSError if the file cannot be written.
     """
     cut = [said for sheet in sheets if (said := _cut(sheet, rows))]
     try:
@@ -48,7 +47,7 @@ def write(sheets: Sequence[Sheet], target: Path, rows: int = ROWS, beside: str |
 def _cut(sheet: Sheet, rows: int) -> str | None:
     if len(sheet.frame) < rows:
         return None
-    return f"{sheet.name}: the first {rows - 1:,} of {len(sheet.frame):,} rows; a sheet has no more: write CSV or Parquet for all"
+    return f"{sheet.name}: the first {rows - 1:,} of {len(sheet.frame):,} rows; a sheet holds no more: use CSV or Parquet for all"
 
 
 def _noted(sheet: Sheet, cut: Sequence[str]) -> Sheet:
@@ -59,7 +58,7 @@ def _noted(sheet: Sheet, cut: Sequence[str]) -> Sheet:
 
 
 def _names(sheets: Sequence[Sheet]) -> list[str]:
-    """Return names that Excel takes: short, without signs, different in small letters."""
+    """Return names that Excel accepts: short, without special characters, and distinct regardless of case."""
     found: list[str] = []
     for sheet in sheets:
         name = "".join("_" if character in "[]:*?/\\'" else character for character in sheet.name)[:NAME] or "table"
@@ -95,13 +94,13 @@ def _write(page: Any, sheet: Sheet, looks: _Looks, rows: int) -> None:
         page.autofilter(0, 0, len(frame), len(frame.columns) - 1)
     for block in blocks(len(frame)):
         columns = [_column(page, place, frame[name].iloc[block], looks) for place, name in enumerate(frame)]
-        for at in range(block.start, min(block.stop, len(frame))):  # a workbook is written cell by cell, row by row
+        for at in range(block.start, min(block.stop, len(frame))):  # workbooks are written cell by cell, row by row
             for put in columns:
                 put(at + 1, at - block.start)
 
 
 def _column(page: Any, place: int, column: pd.Series, looks: _Looks) -> Any:
-    """Return what writes the cell of a row: (row of the sheet, row of the column)."""
+    """Return a function that writes a cell, given the row of the sheet and the row of the column."""
     name, missing = str(column.name), column.isna().to_numpy()
     if column.dtype in ("bool", "boolean"):
         flags = column.astype("boolean").fillna(False).to_numpy(dtype=bool).tolist()

@@ -1,4 +1,4 @@
-"""Rows of a track in which intervals nest: viewers draw a track as a stack and lose intervals that cross."""
+"""Split a track into rows in which intervals nest: viewers draw a track as a stack and lose intervals that cross."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ DEEPEST = 500  # slices inside each other in a row: Perfetto draws no more than 
 
 
 def lanes(track: Int, start: Int, end: Int) -> Int:
-    """Return which row of its track each interval goes to, from 0, so that in every row any two nest or are apart.
+    """Return the row of each interval in its track, from 0, so that any two intervals of a row nest or are disjoint.
 
-    Tracks whose intervals nest, up to DEEPEST of them, as nearly all do, take one row and no loop. In the others each interval,
-    the earliest first and of those the longest, goes to the first row where it fits.
+    Tracks whose intervals nest at most DEEPEST levels deep, which is nearly all, need one row and no loop. In the others each
+    interval, the earliest first and of those the longest, goes to the first row where it fits.
     """
     found = np.zeros(len(track), dtype=np.int64)
     around = intervals.parents(track, start, end)
@@ -29,7 +29,7 @@ def lanes(track: Int, start: Int, end: Int) -> Int:
 
 
 def _fitted(starts: list[int], ends: list[int]) -> list[int]:
-    rows: list[list[int]] = []  # of each row the ends of what is open, outermost first
+    rows: list[list[int]] = []  # for each row the ends of its open intervals, outermost first
     found = []
     for start, end in zip(starts, ends, strict=True):
         number = 0

@@ -1,6 +1,6 @@
-"""Markdown for a pull request: the answer, the causes and the largest rows, each table with its rest, so that it adds up.
+"""Markdown for a pull request: the answer, the causes and the largest rows; each table has a row for the rest, so it adds up.
 
-Everything else is in the report and in the other exports. `LIMIT` characters are never passed: what code hosts take in a comment.
+Everything else is in the report and in the other exports. The text never exceeds `LIMIT` characters, the limit of comments.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kernelscope.reports import breakdown_words, captures, content, explanation,
 from kernelscope.reports.renderers import to_markdown
 
 LIMIT = 60_000
-_ROWS = 8  # of a table; the others are one row
+_ROWS = 8  # of a table; the others are merged into one
 _CAUSES = 3
 _DECIMALS = 3  # of times
 _SUMMARY = ("step, median", "slower by", "ratio to fastest", "samples per second", "peak memory", "energy per step")
@@ -36,7 +36,7 @@ def comparison(result: dict[str, Any]) -> str:
 
 
 def run(result: dict[str, Any], envelopes: Sequence[Envelope]) -> str:
-    """Return one run: headline, warnings, and where its step goes. result: of a comparison of this run alone."""
+    """Return one run: headline, warnings, and where its step goes. result: a comparison of this run alone."""
     lines = [f"### {_md(content.headline(result))}", "", _md(content.work(result)), ""]
     lines += [f"- **warning**: {_md(warning)}" for warning in content.warnings(result)]
     return _short("\n".join([*lines, *_breakdowns(envelopes, ("layer", "kind", "kernel"))]))
@@ -52,7 +52,7 @@ def capture(record: Mapping[str, Any], envelopes: Sequence[Envelope]) -> str:
 
 
 def _explained(result: Mapping[str, Any]) -> str:
-    """Return an explanation's answer and its first causes; the rest of them and what none explains are rows too."""
+    """Return an explanation's answer and first causes, with rows for the other causes and the unexplained rest."""
     shown = explanation.scale(result)
     lines = [f"#### {_md(explanation.answer(result))}", ""]
     lines += [f"- **{_md(warning)}**" for warning in explanation.warnings(result)]
@@ -72,7 +72,7 @@ def _explained(result: Mapping[str, Any]) -> str:
 
 
 def _layers(result: dict[str, Any]) -> str:
-    """Return the layers with most time side by side, the others as one row, and the total."""
+    """Return the longest layers side by side, the others as one row, and the total."""
     names = result["frameworks"]
     unit = units.common_unit(row["step_median_ns"] for row in result["summary"])
     ranked = sorted(result["layers"], key=lambda row: -max((abs(time) for time in row["time_ns"].values() if time), default=0))
@@ -88,7 +88,7 @@ def _layers(result: dict[str, Any]) -> str:
 
 
 def _column(shown: Sequence[int | None], rest: Sequence[int | None], unit: str) -> list[str]:
-    """Return a column of times, of those in `rest` only the sum, and the sum of all; rounded so that they add up as printed."""
+    """Return a column of times, with the sum of `rest` and the sum of all, rounded so that they add up as printed."""
     whole = [*shown, sum(time or 0 for time in rest)] if rest else [*shown]
     rounded = units.rounded_together([time or 0 for time in whole], units.NS_PER[unit] // 10**_DECIMALS or 1)
     cells = [None if time is None else ns for time, ns in zip(whole, rounded, strict=True)]
@@ -113,7 +113,7 @@ def _breakdown(envelope: Envelope) -> str:
 
 
 def _label(by: str, row: Mapping[str, Any]) -> str:
-    """Return what a row is of, with its layer or phase where the table tells them apart."""
+    """Return the name of a row, with its layer or phase if the table has them."""
     if by == "layer":
         return content.label(dict(row), "layers")
     beside = [row.get(name) for name in ("layer", "activity", "phase") if name in row]

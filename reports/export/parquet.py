@@ -1,4 +1,4 @@
-"""Parquet: one file a table, every value as it is; units and meanings of columns are in the files' schemas."""
+"""Parquet: a file per table with exact values; units and meanings of columns are in the files' schemas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelscope.reports.export.sheets import Sheet
 
 
 def write(sheets: Sequence[Sheet], folder: Path) -> list[Path]:
-    """Write each table as folder/<name>.parquet; return the files. Raises OSError when that fails."""
+    """Write each table as folder/<name>.parquet; return the files. Raises OSError if that fails."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for sheet in sheets:

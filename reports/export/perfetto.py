@@ -1,7 +1,7 @@
 """Perfetto traces: protobuf for ui.perfetto.dev and trace_processor, to the nanosecond.
 
-A side is a group with a track a thread or stream, named and in order; slices have their details as arguments, calls have arrows
-to the device work that they launched, memory and samples are counters. Slices of no length are instants.
+A side is a group of named, ordered tracks, one per thread or stream. Slices have their details as arguments, arrows lead from
+calls to the device work that they launched, and memory and samples are counters. Slices without length are instants.
 Format: https://perfetto.dev/docs/reference/synthetic-track-event
 """
 
@@ -24,13 +24,13 @@ from kernelscope.reports.export.protobuf import event_packets, field
 Int = npt.NDArray[np.int64]
 
 _SEQUENCE = 1
-_SIDES = 1 << 20  # uuids of tracks that a side may have
+_SIDES = 1 << 20  # uuids reserved for the tracks of a side
 
 
 def write(sides: Sequence[tuple[str, TraceEvents, int]], about: str, target: Path) -> None:
-    """Write the events of sides as (name, events, time that becomes 0); gzip where target ends in .gz.
+    """Write the events of sides (name, events, time zero); gzip if target ends in .gz.
 
-    about: said of every side. Raises OSError when the file cannot be written.
+    about: description of every side. Raises OSError if the file cannot be written.
     """
     texts = _Texts()
     packets: list[TracePacket] = []
@@ -49,14 +49,14 @@ def write(sides: Sequence[tuple[str, TraceEvents, int]], about: str, target: Pat
 
 
 def _sequence(flags: int) -> dict[str, int]:
-    """Return the fields of every packet; flags: 1 where what was interned before is void, 2 where it is used."""
+    """Return the fields of every packet. flags: 1 clears earlier interned data, 2 uses it."""
     return {"trusted_packet_sequence_id": _SEQUENCE, "sequence_flags": flags}
 
 
 def _descriptors(name: str, found: TraceEvents, number: int, uuid: int, about: str) -> list[TracePacket]:
-    """Return what tells a side and its tracks."""
+    """Return the packets that describe a side and its tracks."""
     side = TrackDescriptor(uuid=uuid, name=plain(name), description=plain(about), sibling_order_rank=number)
-    side.child_ordering = TrackDescriptor.EXPLICIT  # of tracks below a process, viewers take no order
+    side.child_ordering = TrackDescriptor.EXPLICIT  # viewers ignore the order of tracks below a process
     tracks = [side]
     for place, track in enumerate(found.tracks):
         tracks.append(TrackDescriptor(uuid=uuid + 1 + place, parent_uuid=uuid, name=plain(track.name), sibling_order_rank=place))
@@ -104,9 +104,9 @@ class _Part:
 
 
 def _slices(part: Slices, texts: _Texts, first: int, origin: int, side: int) -> _Part:
-    """Return begin and end of every slice; one of no length is an instant.
+    """Return begin and end of every slice; a slice without length is an instant.
 
-    Ends come before begins of the same time; of those the outer slice begins first and ends last.
+    At the same time, ends precede begins; an outer slice begins first and ends last.
     """
     lasting = part.end > part.start
     bodies, body = _bodies(part, texts, lasting)
@@ -124,7 +124,7 @@ def _slices(part: Slices, texts: _Texts, first: int, origin: int, side: int) -> 
 
 
 def _bodies(part: Slices, texts: _Texts, lasting: npt.NDArray[np.bool_]) -> tuple[list[bytes], Int]:
-    """Return what begins of slices say, each combination of name and details once, and which one each slice has."""
+    """Return the bodies of begin events, each combination of name and details once, and which one each slice has."""
     key = (part.code * len(part.details) + part.detail) * 2 + lasting
     distinct, body = np.unique(key, return_inverse=True)
     category = texts.category(part.table)
@@ -152,7 +152,7 @@ def _annotate(event: TrackEvent, details: Mapping[str, Any], texts: _Texts) -> N
 
 
 def _arrows(flow: Int, side: int) -> Any:
-    """Return the encoded number of the arrow that each event has an end of; nothing for -1."""
+    """Return the encoded number of the arrow at each event; empty for -1."""
     number = flow.astype(np.uint64) + np.uint64(side * (1 << 48))
     encoded = field(TrackEvent.DESCRIPTOR.fields_by_name["flow_ids"].number, number)
     return pa.compute.if_else(pa.array(flow >= 0), encoded, pa.scalar(b"", pa.large_binary()))
@@ -173,7 +173,7 @@ def _counter(counter: CounterTrack, uuid: int, origin: int) -> _Part:
 
 
 def _events(parts: Sequence[_Part]) -> bytes | pa.Buffer:
-    """Return the packets of all events in the order of time."""
+    """Return the packets of all events, sorted by time."""
     if not parts:
         return b""
     time, track = (np.concatenate([getattr(part, name) for part in parts]) for name in ("time", "track"))

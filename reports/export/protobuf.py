@@ -1,7 +1,7 @@
-"""Perfetto's packets for many events at once: what they share is made by the protobuf classes, once; columns fill the rest.
+"""Encode Perfetto's packets for many events at once: protobuf classes make the shared parts once, and columns fill the rest.
 
-A packet is text put together: pieces that the classes encoded, and numbers. Numbers are written as varints of the same width for
-all packets, which any reader takes: a varint may end in groups that add nothing. So no Python runs for a single event.
+A packet is a concatenation of pieces from the classes and of numbers. Numbers are varints of the same width in all packets, which
+every reader accepts, since a varint may end in empty groups. So no Python code runs per event.
 Format: https://protobuf.dev/programming-guides/encoding
 """
 
@@ -23,10 +23,10 @@ _VARINT, _FIXED64, _BYTES = 0, 1, 2
 
 
 def event_packets(time: Int, track: Int, bodies: Sequence[bytes], body: Int, extra: Binary, common: bytes) -> pa.Buffer:
-    """Return packets of track events, in order, as they stand in a trace.
+    """Return packets of track events, in order, as in a trace.
 
     time: ns from 0. track: uuids. bodies and body: encoded parts of TrackEvent, and which one each event has. extra: encoded
-    fields of TrackEvent that differ from event to event, for each event. common: encoded fields that every packet has.
+    fields of TrackEvent for each event. common: encoded fields of every packet.
     """
     event = TrackEvent.DESCRIPTOR.fields_by_name
     packet = TracePacket.DESCRIPTOR.fields_by_name
@@ -51,13 +51,13 @@ def field(number: int, values: npt.NDArray[Any]) -> Binary:
 
 
 def joined(*pieces: Binary | bytes) -> Binary:
-    """Return for each event its pieces one after the other; bytes stand for a piece that all have."""
+    """Return the concatenated pieces of each event; bytes are a piece that all events share."""
     parts = [pa.scalar(piece, pa.large_binary()) if isinstance(piece, bytes) else piece for piece in pieces]
     return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary()))
 
 
 def tag(number: int, kind: int) -> bytes:
-    """Return what stands before a field's value."""
+    """Return the tag before a field's value."""
     key, out = number << 3 | kind, bytearray()
     while key >= 0x80:
         out.append(key & 0x7F | 0x80)
@@ -66,7 +66,7 @@ def tag(number: int, kind: int) -> bytes:
 
 
 def varints(values: Int) -> Binary:
-    """Return integers as varints, all as long as the longest one takes."""
+    """Return integers as varints, all as long as the longest one needs."""
     bits = values.astype(np.uint64)
     width = max(1, -(-int(bits.max(initial=0)).bit_length() // 7))
     groups = bits[:, None] >> (np.arange(width, dtype=np.uint64) * np.uint64(7)) & np.uint64(0x7F)

@@ -1,6 +1,6 @@
-"""The tables of an export, whatever file they go into: what was found (comparison, breakdowns) and what was recorded (the Trace).
+"""The tables of an export for every file format: results (comparison, breakdowns) and the recording (the Trace).
 
-Numbers are as everywhere: integer ns, bytes, shares of 1; unknown is null.
+Numbers are integer ns, bytes and shares of 1, as everywhere; unknown is null.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CAUSES = ("cause", "title", "explains_ns", "share", "confidence", "layers", "ev
 
 @dataclass(frozen=True)
 class Sheet:
-    """One table. columns: those of its columns that are described."""
+    """One table. columns: descriptions of its columns, as far as there are any."""
 
     name: str
     frame: pd.DataFrame
@@ -35,7 +35,7 @@ class Sheet:
 
 
 def of_comparison(result: dict[str, Any]) -> list[Sheet]:
-    """Return all tables of a comparison or, made of one run, what is said of it; of each explanation account and causes."""
+    """Return all tables of a comparison (possibly of a single run), with account and causes of each explanation."""
     sides = result["frameworks"]
     found = [_sheet(table, table.name, sides) for table in comparison_tables.comparison_tables(result)]
     for number, explained in enumerate(result.get("explanations") or [], 1):
@@ -59,7 +59,7 @@ def of_explanation(result: Mapping[str, Any], prefix: str = "") -> list[Sheet]:
 
 
 def sides_of(result: Mapping[str, Any]) -> dict[str, str]:
-    """Return which sides the explanations of a comparison are of, for the table about."""
+    """Return the sides of each explanation of a comparison, for the table about."""
     found = {}
     for number, explained in enumerate(result.get("explanations") or [], 1):
         a, b = explanation.names(explained)
@@ -68,13 +68,13 @@ def sides_of(result: Mapping[str, Any]) -> dict[str, str]:
 
 
 def of_breakdowns(envelopes: Sequence[Envelope]) -> list[Sheet]:
-    """Return the breakdowns that there are, each as by_<what makes a row>."""
+    """Return the available breakdowns, named by_<key>."""
     made = [tables.breakdown_table(envelope) for envelope in envelopes if "unavailable" not in envelope]
     return [_sheet(Table(f"by_{table.name}", table.columns, table.rows), "breakdown") for table in made]
 
 
 def of_trace(trace: Trace) -> list[Sheet]:
-    """Return the Trace's tables that have rows, without columns that hold nothing."""
+    """Return the Trace's non-empty tables, without empty columns."""
     found = []
     for name, columns in TABLES.items():
         rows: pd.DataFrame = getattr(trace, name)
@@ -87,14 +87,14 @@ def of_trace(trace: Trace) -> list[Sheet]:
 
 
 def about(facts: Mapping[str, Any], envelopes: Sequence[Envelope] = ()) -> Sheet:
-    """Return what an export is of, and why a table is not there."""
+    """Return facts about an export, and why tables are missing."""
     rows = [[name, value] for name, value in facts.items() if value is not None]
     rows += [[f"by_{part['by']} left out", part["unavailable"]] for part in envelopes if "unavailable" in part]
     return _sheet(Table(ABOUT, ("name", "value"), [[name, _text(value)] for name, value in rows]))
 
 
 def described(sheets: Sequence[Sheet]) -> Sheet:
-    """Return what the columns of these tables mean, as far as they are described."""
+    """Return the descriptions of these tables' columns."""
     rows = [[sheet.name, column.name, column.unit, column.meaning] for sheet in sheets for column in sheet.columns]
     return _sheet(Table(COLUMNS, ("table", "column", "unit", "meaning"), rows))
 
@@ -106,7 +106,7 @@ def blocks(rows: int, size: int = 50_000) -> Iterator[slice]:
 
 
 def _sheet(table: Table, described: str | None = None, sides: Sequence[str] = ()) -> Sheet:
-    """Return a table with its columns as reports.columns describes the table `described`."""
+    """Return a table with the column descriptions of the table `described` in reports.columns."""
     frame = pd.DataFrame({key: _typed([row[place] for row in table.rows]) for place, key in enumerate(table.columns)})
     known: dict[str, DescribedColumn] = {}
     for column in RESULTS[described].columns if described is not None and described in RESULTS else ():
@@ -116,7 +116,7 @@ def _sheet(table: Table, described: str | None = None, sides: Sequence[str] = ()
 
 
 def _typed(values: list[Any]) -> pd.Series:
-    """Return values of one kind as a column that may hold nulls; of several kinds as text."""
+    """Return values of one type as a nullable column; of several types as text."""
     kinds = {bool if isinstance(value, bool) else type(value) for value in values if value is not None}
     if kinds <= {int} and kinds:
         return pd.Series(values, dtype="Int64")
@@ -128,7 +128,7 @@ def _typed(values: list[Any]) -> pd.Series:
 
 
 def _text(value: Any) -> str | None:
-    """Return a value as text that UTF-8 can hold; lists and the like as JSON."""
+    """Return a value as text that UTF-8 can encode; lists and mappings as JSON."""
     if value is None:
         return None
     text = value if isinstance(value, str) else json.dumps(value)

@@ -1,4 +1,4 @@
-"""What `export` exports: a comparison, a run or a capture, each with its Traces, its tables and a summary in Markdown."""
+"""The sources of `export`: a comparison, a run or a capture, each with its Traces, its tables and a Markdown summary."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kernelscope.analysis.trace import TABLES, Trace
 from kernelscope.reports.export import markdown, sheets
 from kernelscope.reports.export.sheets import Sheet
 
-# Of a comparison's tables, those that say something of a run alone
+# The tables of a comparison that apply to a single run
 _OF_A_RUN = ("summary", "fairness", "settings", "passes")
 
 
@@ -33,9 +33,9 @@ class _Plain(Protocol):
 
 @dataclass(frozen=True)
 class Handling:
-    """What a command does with all that is exported. version: kernelscope's, which exports name.
+    """How a command treats exported data. version: kernelscope's, for the exports.
 
-    plain, trace: return plain data and a Trace as they may be passed on. warn: tells warnings in the info of a capture.
+    plain, trace: make plain data and a Trace shareable. warn: prints the warnings in the info of a capture.
     """
 
     version: str
@@ -45,13 +45,13 @@ class Handling:
 
 
 class Source(Protocol):
-    """Something that can be exported; everything is read when it is asked for."""
+    """Something that can be exported; everything is read on demand."""
 
     def facts(self) -> dict[str, Any]:
-        """Return what an export says of itself."""
+        """Return facts about the export."""
 
     def traces(self) -> list[tuple[str, Trace]]:
-        """Return the Traces with the names of their sides; raise EvidenceError when one cannot be had."""
+        """Return the Traces with the names of their sides; raise EvidenceError if one is not available."""
 
     def sheets(self) -> list[Sheet]:
         """Return its tables, the one about it first."""
@@ -61,7 +61,7 @@ class Source(Protocol):
 
 
 def source(path: Path, handling: Handling) -> Source:
-    """Return what is named; raise EvidenceError when it is nothing that can be exported."""
+    """Return the source at a path; raise EvidenceError if it cannot be exported."""
     path = archives.folder(path)
     kind = kind_of(path)
     if kind is Kind.SWEEP:
@@ -91,7 +91,7 @@ def _side(run: Run) -> tuple[str, Trace]:
 
 
 class Comparison:
-    """A folder that `compare` wrote. Its tables need compare.json only."""
+    """A folder that `compare` wrote. Its tables only need compare.json."""
 
     def __init__(self, folder: Path, handling: Handling):
         self._folder, self._handling = folder, handling
@@ -116,7 +116,7 @@ class Comparison:
 
 
 class OneRun:
-    """A run folder. It is made to be passed on, but reasons why something is missing name the folder itself."""
+    """A run folder. It is already shareable, except that reasons for missing data name the folder itself."""
 
     def __init__(self, path: Path, handling: Handling):
         self._run, self._handling = Run(path), handling
@@ -151,7 +151,7 @@ class OneRun:
 
 
 class CaptureSource:
-    """A capture as `import` takes it."""
+    """A capture that `import` can read."""
 
     def __init__(self, path: Path, handling: Handling):
         self._handling, self._trace = handling, handling.trace(reading.read(path))
@@ -159,7 +159,7 @@ class CaptureSource:
 
     @cached_property
     def _record(self) -> dict[str, Any]:
-        """What import.json would say, as far as reports need it."""
+        """The content of import.json, as far as reports need it."""
         tables = {name: len(getattr(self._trace, name)) for name in TABLES if len(getattr(self._trace, name))}
         return {"info": self._trace.info, "sources": [], "devices": busy(self._trace), "tables": tables}
 
@@ -187,7 +187,7 @@ class CaptureSource:
 
 
 class ImportedSource(CaptureSource):
-    """A folder that `import` wrote: its breakdowns are there already."""
+    """A folder that `import` wrote, with stored breakdowns."""
 
     def __init__(self, path: Path, handling: Handling):
         self._imported, self._handling = imported.Imported(path), handling

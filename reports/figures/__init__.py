@@ -1,4 +1,4 @@
-"""Figures, one function each; every one returns a matplotlib Figure and leaves saving it to the caller.
+"""Figures, one function each, which return a matplotlib Figure and leave saving to the caller.
 
 | module | figures of |
 |---|---|
@@ -7,8 +7,8 @@
 | breakdown | any breakdown: its longest rows |
 | explanation | the parts of a difference, and its causes |
 | roofline | attained rates below the ceilings |
-| drawing | what they have in common: styles, colours, names |
-| gathered | which figures a comparison, run, capture or explanation has |
+| drawing | common parts: styles, colours, names |
+| gathered | the figures of a comparison, run, capture or explanation |
 | files | all of these as PNG, SVG and PDF |
 """
 

@@ -12,17 +12,17 @@ from kernelscope.reports import breakdown_words, units
 from kernelscope.reports.colours import COMPUTING, COPY, HOST, KINDS
 from kernelscope.reports.figures.drawing import NAME, Style, bars, beside, drawing, name_rows
 
-ROWS = 10  # rows with a bar of their own
-# What rows are called, where it is not their table's name and phase; those of one name are one bar
+ROWS = 10  # rows with their own bar
+# Keys that name rows, if not the table's key and phase; rows of the same name share a bar
 _NAMED_BY = {
     "kernel": ("kernel", "phase"), "operator": ("operator", "layer", "phase"), "range": ("range", "activity", "phase"),
     "idle": ("cause",), "line": ("line", "text"),
 }  # fmt: skip
-_TITLES = {"idle": "what went on while no kernel ran", "line": "host line"}
+_TITLES = {"idle": "what happened while no kernel ran", "line": "host line"}
 
 
 def rows(breakdown: Mapping[str, Any], style: Style | None = None) -> Figure:
-    """Draw the rows of a breakdown (Breakdown.as_dict) as bars, longest first; of more than ROWS the rest is one bar."""
+    """Draw the rows of a breakdown (Breakdown.as_dict) as bars, longest first; rows beyond ROWS become one bar."""
     style = style or Style()
     whole = max(breakdown_words.whole_ns(breakdown), 1)
     unit = units.common_unit([whole])
@@ -40,7 +40,7 @@ def rows(breakdown: Mapping[str, Any], style: Style | None = None) -> Figure:
 
 
 def _colour(name: str, by: str) -> str:
-    """Return a bar's colour: a kind has its own, computing is blue, and what is in brackets is what went on meanwhile."""
+    """Return a bar's colour: kinds have their own, computing is blue, names in parentheses are copies or the host."""
     if name.startswith("("):
         return COPY if name.startswith(f"({DEVICE}") else HOST[0]
     kind = max((kind for kind in KINDS if by == "kind" and name.startswith(kind)), key=len, default="")
@@ -48,7 +48,7 @@ def _colour(name: str, by: str) -> str:
 
 
 def lengths(breakdown: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Return the names and ns of the bars of `rows`, longest first, the rest last; rows of one name are added up."""
+    """Return the names and ns of the bars of `rows`, longest first, the rest last; rows of the same name are added up."""
     sums: dict[str, int] = {}
     for row in breakdown["rows"]:
         name = _name(row, str(breakdown["by"]))
@@ -59,7 +59,7 @@ def lengths(breakdown: Mapping[str, Any]) -> list[tuple[str, int]]:
 
 
 def _name(row: Mapping[str, Any], by: str) -> str:
-    """Return what a row is called; a phase that its name says already is not said again."""
+    """Return a row's name, without a phase that it already contains."""
     parts = [str(row[key]) for key in dict.fromkeys(_NAMED_BY.get(by, (by, "phase"))) if row.get(key)]
     first, others = (parts[0], parts[1:]) if parts else ("(unknown)", [])
     said = {first.strip("()"), "unattributed", *(("other",) if first.startswith("(") else ())}

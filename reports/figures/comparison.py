@@ -14,9 +14,9 @@ from kernelscope.reports.content import Result
 from kernelscope.reports.figures import drawing as drawn
 from kernelscope.reports.figures.drawing import PALETTE, PHASES, Style, drawing, filled, short
 
-PARTS = 7  # parts of a stack with a colour of their own
-LAYERS = 24  # layers with a row of their own
-_CLIP = 1.6  # intervals are drawn up to so many times the largest third quartile
+PARTS = 7  # parts of a stack with their own colour
+LAYERS = 24  # layers with their own row
+_CLIP = 1.6  # times the largest third quartile: intervals are cut there
 
 
 def step_times(result: Result, style: Style | None = None) -> Figure:
@@ -39,7 +39,7 @@ def step_times(result: Result, style: Style | None = None) -> Figure:
 
 
 def _step_time(axes: Axes, place: int, row: content.Row, scale: int, limit: float, style: Style) -> float:
-    """Draw one bar with its quartiles and interval; return where it all ends. An interval beyond `limit` ends in an arrow."""
+    """Draw one bar with its quartiles and interval; return its right end. An interval beyond `limit` ends in an arrow."""
     median = float(row["step_median_ns"]) / scale
     first, third = (float(end) / scale for end in row["step_quartiles_ns"])
     axes.barh(place, median, height=0.62, color=PALETTE[4] if style.hatched else PALETTE[0])
@@ -54,7 +54,7 @@ def _step_time(axes: Axes, place: int, row: content.Row, scale: int, limit: floa
 
 
 def kinds_stacked(result: Result, style: Style | None = None) -> Figure:
-    """Draw each framework's step as a bar of the kinds of kernels that fill it; where none runs it is the host's."""
+    """Draw each framework's step as a bar of kinds of kernels; time without kernels is the host's."""
     return _stacked(result, _kind_parts(result), "Step by kind of kernel", style or Style())
 
 
@@ -96,7 +96,7 @@ def _panel(axes: Axes, phases: Mapping[str, Mapping[str, Mapping[str, int]]], na
 
 
 def _phases_of_layers(result: Result) -> dict[str, dict[str, dict[str, int]]]:
-    """Return {layer: {phase: {framework: ns}}} in the network's order; of many layers the smaller ones become one."""
+    """Return {layer: {phase: {framework: ns}}} in the network's order; of many layers, the smaller ones are merged."""
     found: dict[str, dict[str, dict[str, int]]] = {}
     for row in result["layers"]:
         if row["layer"] != content.INSTRUMENTATION:
@@ -134,7 +134,7 @@ def _kind_parts(result: Result) -> list[_Part]:
 
 
 def _layer_parts(result: Result) -> list[_Part]:
-    outside = "outside of layers"
+    outside = "outside layers"
     groups = {str(row["layer"]): str(row["layer"]) for row in result["layers"]}
     for layer in groups:
         if layer.startswith("(") and layer != "(optimizer)":
@@ -143,7 +143,7 @@ def _layer_parts(result: Result) -> list[_Part]:
 
 
 def _parts(result: Result, table: str, groups: Mapping[str, str], greys: Sequence[str], rest: str) -> list[_Part]:
-    """Add rows up to parts: the PARTS largest in the table's order, then the rest, then what is grey; instrumentation is none."""
+    """Add up rows to parts: the PARTS largest in the table's order, the rest, the grey ones; instrumentation is left out."""
     key = content.KEYS[table][0]
     times: dict[str, dict[str, int]] = {}
     for row in result[table]:
@@ -162,7 +162,7 @@ def _parts(result: Result, table: str, groups: Mapping[str, str], greys: Sequenc
 
 
 def _colour(label: str, number: int) -> str:
-    """Return the colour of a part, the one of this number: that of its kind, of copies, or of the palette."""
+    """Return a part's colour: that of its kind, of copies, or number `number` of the palette."""
     return KINDS.get(label, COPY if label.startswith("copy ") else PALETTE[number])
 
 

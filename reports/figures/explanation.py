@@ -1,4 +1,4 @@
-"""Figures of an explanation: the parts of the difference, and its causes. Both add up to it."""
+"""Figures of an explanation: the parts of the difference, and its causes. Each add up to the difference."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kernelscope.reports.text import printable
 
 
 def waterfall(result: Mapping[str, Any], style: Style | None = None) -> Figure:
-    """Draw an explanation's parts as bars that each begin where the last one ended; together they are the difference.
+    """Draw an explanation's parts as bars, each starting where the last one ended; together they are the difference.
 
-    Bars to the right are what B takes longer, those to the left, which are hatched, what it takes less.
+    Bars to the right show where B takes longer; hatched bars to the left show where it takes less.
     """
     title = "Parts of the difference" + (f", by {printable(result['parts_by'])}" if result.get("parts_by") else "")
     steps = [(part.label, part.delta_ns, part.label == content.INSTRUMENTATION) for part in explanation.parts(result)]
@@ -25,9 +25,9 @@ def waterfall(result: Mapping[str, Any], style: Style | None = None) -> Figure:
 
 
 def causes(result: Mapping[str, Any], style: Style | None = None) -> Figure:
-    """Draw an explanation's causes as bars that each begin where the last one ended, then what no cause explains.
+    """Draw an explanation's causes as bars, each starting where the last one ended, then the unexplained rest.
 
-    Bars are as in `waterfall`; the one that is not explained is grey.
+    Bars are as in `waterfall`; the unexplained one is grey.
     """
     ranked, unexplained = explanation.causes(result)
     steps = [(f"{cause.number}. {cause.title}", cause.delta_ns, False) for cause in ranked]
@@ -36,7 +36,7 @@ def causes(result: Mapping[str, Any], style: Style | None = None) -> Figure:
 
 
 def _descent(result: Mapping[str, Any], title: str, steps: list[tuple[str, int, bool]], style: Style) -> Figure:
-    """Draw bars that each begin where the last one ended: their names, ns, and whether they are grey; below them their sum."""
+    """Draw bars (name, ns, whether grey), each starting where the last one ended, and below them their sum."""
     shown = explanation.scale(result)
     scale = units.NS_PER[shown.unit]
     with drawing(style):
@@ -51,7 +51,7 @@ def _descent(result: Mapping[str, Any], title: str, steps: list[tuple[str, int, 
         beside(axes, len(steps), max(left, 0) / scale, f"{shown.signed(left)} {shown.unit}")
         axes.axvline(0, color=style.faint, lw=1.4, zorder=0.5)
         name_rows(axes, [*(name for name, _, _ in steps), "difference"], NAME if style.narrow else 40, lines=2)
-        axes.use_sticky_edges = False  # labels have their room beside bars to the left too
+        axes.use_sticky_edges = False  # leave room for labels beside bars to the left, too
         axes.margins(x=0.2 if style.narrow else 0.12)
     return figure
 

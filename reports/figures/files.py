@@ -18,10 +18,10 @@ from kernelscope.reports.figures.drawing import Style
 from kernelscope.reports.figures.gathered import Draw
 
 FORMS = ("png", "svg", "pdf")
-_EDGE_IN = 0.06  # left free around everything
-_DPI = 300  # what printers want; a slide is 2,000 pixels wide
-# Text stays text in SVG, and in PDF it has the fonts that publishers take (TrueType, not Type 3). No dates or random identifiers:
-# the same numbers give the same files.
+_EDGE_IN = 0.06  # margin around everything
+_DPI = 300  # for printers; a slide is 2,000 pixels wide
+# Text stays text in SVG, and in PDF it has fonts that publishers accept (TrueType, not Type 3). Without dates and random
+# identifiers, the same numbers give the same files.
 _SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "kernelscope", "pdf.fonttype": 42, "text.parse_math": False}
 _ABOUT: dict[str, dict[str, None]] = {
     "png": {"Software": None},
@@ -38,7 +38,7 @@ def names(figures: Iterable[str]) -> list[str]:
 def write(figures: Mapping[str, Draw], folder: Path, style: Style) -> list[Path]:
     """Draw every figure in a style and write it as folder/<name>.png, .svg and .pdf; return the files.
 
-    Raises OSError when a file cannot be written.
+    Raises OSError if a file cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -52,7 +52,7 @@ def write(figures: Mapping[str, Draw], folder: Path, style: Style) -> list[Path]
 
 
 def rendered(figure: Figure, style: Style) -> dict[str, bytes]:
-    """Return a figure as files of FORMS: {form: content}. It is laid out once, so that all look the same."""
+    """Return a figure in all FORMS: {form: content}. It is laid out once, so all look the same."""
     found = {}
     with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # names in scripts that the font lacks show as boxes
@@ -69,7 +69,7 @@ def rendered(figure: Figure, style: Style) -> dict[str, bytes]:
 
 
 def _stems(figures: Iterable[str]) -> dict[str, str]:
-    """Return each figure's name as a file's, no two alike: of ASCII letters, digits, dots, dashes, underscores; 100 at most."""
+    """Return a unique file name for each figure: at most 100 ASCII letters, digits, dots, dashes and underscores."""
     found: dict[str, str] = {}
     for name in figures:
         plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in name).lstrip(".")[:100] or "figure"

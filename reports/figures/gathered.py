@@ -1,4 +1,4 @@
-"""Which figures there are of a comparison, a run, a capture or an explanation, by the names that their files get."""
+"""The figures of a comparison, a run, a capture or an explanation, by their file names."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from kernelscope.reports.figures.drawing import Style
 Draw = Callable[[Style], Figure]
 Figures = dict[str, Draw]
 
-# Breakdowns whose rows say something as bars, if they have more than one: steps have a figure of their own
+# Breakdowns that are useful as bars, if they have several rows; steps have their own figure
 _BROKEN_DOWN = ("phase", "kind", "layer", "kernel", "operator", "range", "idle", "line")
 
 
 def of_comparison(result: Result) -> Figures:
-    """Return the figures of a comparison (the result of analysis.compare), those of its explanations included."""
+    """Return the figures of a comparison (the result of analysis.compare), including those of its explanations."""
     found: Figures = {
         "step_times": partial(comparison.step_times, result),
         "kinds": partial(comparison.kinds_stacked, result),
@@ -44,9 +44,9 @@ def of_explanation(result: Mapping[str, Any]) -> Figures:
 
 
 def of_run(result: Result, breakdowns: Sequence[Mapping[str, Any]], restarts: Sequence[Sequence[int]]) -> Figures:
-    """Return the figures of one run; its roofline is not among them, see `measured`.
+    """Return the figures of one run, without its roofline (see `measured`).
 
-    result: analysis.compare of it alone. breakdowns: as `html.write_run` takes them. restarts: as `run.steps` takes them.
+    result: analysis.compare of this run alone. breakdowns: as for `html.write_run`. restarts: as for `run.steps`.
     """
     found: Figures = {"layers": partial(comparison.layers, result), **_of_breakdowns(breakdowns)}
     if any(restarts):

@@ -1,4 +1,4 @@
-"""The figures of a job: each rank's step as a stacked bar, and for whom the others waited in each step."""
+"""The figures of a job: each rank's step as a stacked bar, and which rank the others waited for in each step."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kernelscope.reports import units
 from kernelscope.reports.colours import COMMUNICATION, COMPUTING, COPY, HOST, WAITING
 from kernelscope.reports.figures.drawing import Style, bars, canvas, drawing, filled, name_rows
 
-ROWS = 12  # ranks with a bar of their own
+ROWS = 12  # ranks with their own bar
 CELLS = 128  # rows of cells
 _COLOURS = dict(zip(JOB_PARTS, (COMPUTING, COMMUNICATION, WAITING, "#7fcdb4", COPY, *HOST), strict=True))
 
 
 def ranks(result: Mapping[str, Any], names: Mapping[str, str], style: Style | None = None) -> Figure:
-    """Draw each rank's step (analysis.ranks.job) by its parts; of more than ROWS those with the longest steps.
+    """Draw each rank's step (analysis.ranks.job) by its parts; of more than ROWS ranks, those with the longest steps.
 
-    names: what the parts are called.
+    names: names of the parts.
     """
     style = style or Style()
     rows = sorted(result["ranks"], key=lambda row: -row["step_ns"])[:ROWS] if len(result["ranks"]) > ROWS else result["ranks"]
@@ -46,9 +46,9 @@ def ranks(result: Mapping[str, Any], names: Mapping[str, str], style: Style | No
 
 
 def caused(result: Mapping[str, Any], style: Style | None = None) -> Figure:
-    """Draw for how long the others waited for each rank in each step (caused of analysis.ranks.job), a cell for each.
+    """Draw how long the others waited for each rank in each step ("caused" of analysis.ranks.job), a cell for each.
 
-    Of many ranks several share a row, whose cells are of whichever the others waited for longest.
+    Of many ranks, several share a row, whose cells show the longest wait among them.
     """
     style = style or Style()
     numbers = [row["rank"] for row in result["ranks"]]

@@ -1,4 +1,4 @@
-"""The roofline: attained rates below what the device can do."""
+"""The roofline: attained rates below the ceilings of the device."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ _OTHER = "P"  # the mark of rows without a phase
 
 
 def roofline(found: Mapping[str, Any], style: Style | None = None) -> Figure:
-    """Draw a roofline (Roofline.as_dict): attained Gflop/s over flop per byte, a mark a row, its area the row's time.
+    """Draw a roofline (Roofline.as_dict): attained Gflop/s over flop per byte, a mark per row, whose area is the row's time.
 
-    The roof is the product of the type that most operations are in, and the copy that is largest: data in caches moves faster,
-    so that marks can lie above the sloping part, and those of shorter types above the flat one. Rows without operations or bytes
-    cannot be drawn.
+    The roof is the product of the most frequent type, and the largest copy: data in caches moves faster, so marks can lie above
+    the sloping part, and those of shorter types above the flat one. Rows without operations or bytes cannot be drawn.
     """
     style = style or Style()
     rows = [row for row in found["rows"] if row["gflops_per_s"] and row["intensity"]]
     with drawing(style):
         figure = canvas(style, 0.6 * style.width_in)
         axes = figure.subplots()
-        axes.set(xscale="log", yscale="log", xlabel="operations a byte (algorithmic)", ylabel="Gflop/s")
-        for axis in (axes.xaxis, axes.yaxis):  # as plain text: pages show text of figures as it is
+        axes.set(xscale="log", yscale="log", xlabel="operations per byte (algorithmic)", ylabel="Gflop/s")
+        for axis in (axes.xaxis, axes.yaxis):  # as plain text, which pages show literally
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
             axis.set_minor_formatter(NullFormatter())
         left = len(found["rows"]) - len(rows)
@@ -55,9 +54,9 @@ def _marks(axes: Axes, rows: Sequence[Mapping[str, Any]], style: Style) -> None:
 
 
 def _names(axes: Axes, rows: Sequence[Mapping[str, Any]], style: Style) -> None:
-    """Write the names of the first rows beside their marks, where none is written yet."""
+    """Write the names of the first rows beside their marks, where they do not overlap."""
     height, width = style.font_pt * 1.2, style.font_pt * 0.56  # of a line and of a letter
-    taken: list[tuple[float, float, float]] = []  # where names begin and end across, and their height, in points
+    taken: list[tuple[float, float, float]] = []  # start, end and height of names, in points
     for row in rows[:_NAMED]:
         at = (row["intensity"], row["gflops_per_s"])
         keys = ("layer", "kind") if row.get("layer") else ("name",)
@@ -84,7 +83,7 @@ def _legend(figure: Figure, used: set[str], style: Style) -> None:
 
 
 def _roof(axes: Axes, found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], style: Style) -> None:
-    """Draw the ceilings across what is shown, or nothing where there are none."""
+    """Draw the ceilings over the marks, if there are any."""
     ceilings = found["ceilings"] or {}
     products = {entry["dtype"]: entry["flops_per_s"] / 1e9 for entry in ceilings.get("products", [])}
     if not rows or not products or not ceilings["copies"]:

@@ -1,4 +1,4 @@
-"""The figure of a run alone: its steps one by one."""
+"""The figure of a single run: its steps one by one."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kernelscope.reports import units
 from kernelscope.reports.figures.drawing import PALETTE, Style, canvas, drawing
 
 _MARKERS = "os^Dv<>pP*"
-_HIGHEST = 3  # steps of more than so many medians are drawn at the upper edge
+_HIGHEST = 3  # medians: longer steps are drawn at the upper edge
 
 
 def steps(restarts: Sequence[Sequence[int]], style: Style | None = None) -> Figure:
-    """Draw the wall time of every measured step of the clean pass over its number, a mark a step, and the median of each restart.
+    """Draw the wall time of every measured step of the clean pass over its number, and the median of each restart.
 
-    restarts: ns of the steps of each, in order; restarts without steps are left out. Steps far above the rest stand at the upper
-    edge, and the title says how many.
+    restarts: ns of the steps of each, in order; restarts without steps are left out. Very long steps are at the upper edge, and
+    the title says how many.
     """
     style = style or Style()
     restarts = [times for times in restarts if times]

@@ -1,4 +1,4 @@
-"""Published ratios between frameworks against measured ones: the figure and the tables. Values never share a column."""
+"""Published against measured ratios between frameworks: the figure and the tables. They never share a column."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _HERE = ("sweep", "hardware", "network", "mode", "batch", "threads", "device", "
 
 
 def nearest(groups: Sequence[ConditionGroup]) -> list[ConditionGroup]:
-    """Return the groups that ran on the same kind of devices as here; all, where a source has none such."""
+    """Return the groups on the same kind of devices as here; all groups of a source that has none."""
     sources = {group.source for group in groups if group.same_kind}
     return [group for group in groups if group.same_kind or group.source not in sources]
 
 
 def published_against_measured(groups: Sequence[ConditionGroup], style: Style | None = None) -> Figure:
-    """Draw each framework's published ratio to the reference over its ratio here, a panel per metric; on the line both agree."""
+    """Draw each framework's published over its measured ratio to the reference, a panel per metric; on the line they agree."""
     style = style or Style()
     metrics = list(dict.fromkeys((group.metric, group.reference) for group in groups))
     kinds = looks(sorted({pair.framework for group in groups for pair in group.pairs if pair.framework != group.reference}))
@@ -68,7 +68,7 @@ def published_against_measured(groups: Sequence[ConditionGroup], style: Style | 
 
 
 def ratios_table(groups: Sequence[ConditionGroup]) -> Table:
-    """Return every framework of every group, its published and its measured value each in a column of its own."""
+    """Return every framework of every group, with published and measured values in separate columns."""
     columns = (
         "source", "dataset", "published_network", "published_hardware", "metric", "unit", *(f"here_{name}" for name in _HERE),
         "same_kind_of_device", "reference", "framework", "published_name", "published_value", "published_ratio",

@@ -17,7 +17,7 @@ from kernelscope.reports.sweeps.looks import Look, looks
 from kernelscope.reports.table import Table
 
 _PANEL = ("sweep", "network", "mode")
-_CLIP = 1.5  # intervals are drawn up to so many times the largest value
+_CLIP = 1.5  # times the largest value: intervals are cut there
 CONDITIONS = (
     "sweep", "hardware", "framework", "version", "network", "mode", "batch", "threads", "device", "devices", "precision",
     "layout", "autotune", "status", "reason",
@@ -26,7 +26,7 @@ CONDITIONS = (
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of cells. column, low, high: in results.parquet, "" for no interval. scale: factor to `unit`. of: which cells."""
+    """A number of cells. column, low, high: columns of results.parquet, "" for none. scale: factor to `unit`. of: filter."""
 
     column: str
     title: str
@@ -37,11 +37,11 @@ class Measure:
     of: Callable[[Row], bool] = lambda _: True
 
     def value(self, row: Row) -> float | None:
-        """Return a cell's number in the unit; None where unknown."""
+        """Return a cell's number in the unit; None if unknown."""
         return self._scaled(row, self.column)
 
     def ends(self, row: Row) -> tuple[float, float] | None:
-        """Return the ends of its 95% interval in the unit; None where unknown."""
+        """Return the ends of its 95% interval in the unit; None if unknown."""
         low, high = (self._scaled(row, name) if name else None for name in (self.low, self.high))
         return None if low is None or high is None else (low, high)
 
@@ -70,17 +70,17 @@ def power(rows: Sequence[Row], style: Style | None = None) -> Figure:
 
 
 def gpu_memory(rows: Sequence[Row], style: Style | None = None) -> Figure:
-    """Draw the most memory held on GPUs in MiB."""
+    """Draw the peak memory on GPUs in MiB."""
     return bars(rows, GPU_MEMORY, style)
 
 
 def host_memory(rows: Sequence[Row], style: Style | None = None) -> Figure:
-    """Draw the most resident memory of the process in MiB."""
+    """Draw the peak resident memory of the process in MiB."""
     return bars(rows, HOST_MEMORY, style)
 
 
 def shown(rows: Sequence[Row], measure: Measure) -> list[Row]:
-    """Return the cells that a figure of bars takes: of one batch a network, of works and set-ups where any number is known."""
+    """Return the cells for a figure of bars: one batch per network, and works and set-ups with any known number."""
     taken = [row for row in cells.at_one_batch(rows) if measure.of(row)]
     for names in (_PANEL, cells.SETUP):
         known = {tuple(row[name] for name in names) for row in taken if measure.value(row) is not None}
@@ -89,7 +89,7 @@ def shown(rows: Sequence[Row], measure: Measure) -> list[Row]:
 
 
 def table(name: str, rows: Sequence[Row], measure: Measure) -> Table:
-    """Return the cells of a figure with their numbers in the measure's unit, null where unknown."""
+    """Return the cells of a figure with their numbers in the measure's unit, null if unknown."""
     unit = measure.unit.replace(" per ", "_per_").replace(" ", "_").lower()
     columns = (
         *CONDITIONS,
@@ -102,9 +102,9 @@ def table(name: str, rows: Sequence[Row], measure: Measure) -> Table:
 
 
 def bars(rows: Sequence[Row], measure: Measure, style: Style | None = None) -> Figure:
-    """Draw a bar per framework and set-up in a panel per network and mode; what has no number says why.
+    """Draw a bar per framework and set-up in a panel per network and mode; cells without a number say why.
 
-    rows: of results.parquet, with None for null. Lines over bars are 95% intervals, with an arrow where they go on.
+    rows: of results.parquet, with None for null. Lines over bars are 95% intervals, with an arrow where they are cut.
     """
     style = style or Style()
     taken = shown(rows, measure)
@@ -145,7 +145,7 @@ def _setups(found: Found) -> list[str]:
 
 
 def _panel(axes: Axes, found: Found, kinds: Mapping[str, Look], measure: Measure, most: int) -> None:
-    """Draw the bars of one network: those of a framework stand together, one a set-up; most: frameworks of any panel."""
+    """Draw the bars of one network, grouped by framework, one per set-up. most: maximum of frameworks in a panel."""
     limit = limit_of(found.values(), measure)
     setups = [setup for setup in kinds if setup in _setups(found)]
     height = 0.8 / len(setups)
@@ -157,12 +157,12 @@ def _panel(axes: Axes, found: Found, kinds: Mapping[str, Look], measure: Measure
 
 
 def limit_of(rows: Iterable[Row], measure: Measure) -> float:
-    """Return up to where intervals are drawn, so that a wide one does not make all bars short."""
+    """Return where intervals are cut, so that a wide one does not make all bars short."""
     return _CLIP * max((measure.value(row) or 0 for row in rows), default=0)
 
 
 def bar(axes: Axes, at: tuple[float, float], row: Row | None, measure: Measure, look: Look, limit: float) -> None:
-    """Draw one bar with its number and its interval, or why there is none; at: its middle and its height."""
+    """Draw one bar with its number and interval, or why there is none. at: its middle and its height."""
     middle, height = at
     value = measure.value(row) if row is not None else None
     if row is None or value is None:
@@ -180,14 +180,14 @@ def bar(axes: Axes, at: tuple[float, float], row: Row | None, measure: Measure, 
 
 
 def why_not(row: Row | None) -> str:
-    """Return what stands in place of a number that a cell does not have."""
+    """Return the text in place of a missing number."""
     if row is None:
         return "not run"
     return "unknown" if cells.done(row) else str(row["status"])
 
 
 def finish(axes: Axes, names: Sequence[str], unit: str, places: int | None = None) -> None:
-    """Name the rows of bars, and leave room for numbers beside them; places: rows of the panel where they are more."""
+    """Name the rows of bars, and leave room for numbers beside them. places: rows of the panel, if more."""
     axes.set_xlabel(unit)
     axes.set_yticks(range(len(names)), [short(name) for name in names])
     axes.set_ylim((places or len(names)) - 0.5, -0.5)

@@ -1,4 +1,4 @@
-"""Cells of sweeps as reports show them: plain rows, what they are called, and which of them a figure takes."""
+"""Cells of sweeps for reports: plain rows, their names, and the selections for figures."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ READABLE = (
 
 
 def rows(sweeps: Iterable[Sweep]) -> list[dict[str, Any]]:
-    """Return the cells of all sweeps as plain data: null is None. Added are sweep (its name) and path (run folder or None).
+    """Return the cells of all sweeps as plain data with None for null, and with sweep (its name) and path (run folder or None).
 
-    Sweeps of the same name on other hardware stand beside each other; on the same hardware a later one is called name (2).
+    Sweeps of the same name on different hardware are shown side by side; on the same hardware a later one is called name (2).
     """
     found = []
     seen: set[tuple[str, str]] = set()
@@ -40,7 +40,7 @@ def rows(sweeps: Iterable[Sweep]) -> list[dict[str, Any]]:
 
 
 def _name(sweep: Sweep, seen: set[tuple[str, str]]) -> str:
-    """Return what a sweep is called beside those that were seen before, and note it with its hardware."""
+    """Return a unique name for a sweep and its hardware, and remember it."""
     hardware = {str(value) for value in sweep.cells["hardware"].dropna()}
     name, number = sweep.name, 1
     while any((name, one) in seen for one in hardware):
@@ -51,7 +51,7 @@ def _name(sweep: Sweep, seen: set[tuple[str, str]]) -> str:
 
 
 def _inside(root: Path, relative: str) -> Path | None:
-    """Return a cell's folder, which must be within the sweep's."""
+    """Return a cell's folder; None if it is not inside the sweep's."""
     path = (root / relative).resolve()
     return path if path.is_relative_to(root.resolve()) else None
 
@@ -65,7 +65,7 @@ def _plain(value: Any) -> Any:
 
 
 def table(cells: Sequence[Row]) -> Table:
-    """Return cells as a table for CSV: lists are numbers with spaces between."""
+    """Return cells as a table for CSV: lists are numbers separated by spaces."""
     columns = tuple(name for name in (cells[0] if cells else {}) if name != "path")
     return Table("cells", columns, [[_text(row[name]) for name in columns] for row in cells])
 
@@ -75,7 +75,7 @@ def _text(value: Any) -> Any:
 
 
 def done(row: Row) -> bool:
-    """Whether a cell came to its end."""
+    """Return whether a cell finished."""
     return bool(row["status"] == DONE)
 
 
@@ -85,13 +85,13 @@ def frameworks(cells: Iterable[Row]) -> list[str]:
 
 
 def work(row: Row, batch: bool = True) -> str:
-    """Return what a cell's step is: lenet, training, batch 64."""
+    """Return the work of a cell's step: lenet, training, batch 64."""
     parts = [printable(row["network"]), MODES.get(row["mode"], printable(row["mode"]))]
     return ", ".join([*parts, f"batch {row['batch']}"] if batch else parts)
 
 
 def setup(row: Row, varying: Iterable[str]) -> str:
-    """Return what a cell ran on and how, as far as it is not the same for all: CPU, 2 threads, channels last."""
+    """Return a cell's set-up, as far as it varies: CPU, 2 threads, channels last."""
     names = set(varying)
     parts = [printable(row["hardware"])] if "hardware" in names else []
     parts.append(device(row))
@@ -101,7 +101,7 @@ def setup(row: Row, varying: Iterable[str]) -> str:
 
 
 def whole_setup(row: Row) -> str:
-    """Return what a cell ran on and how, with every option that it was given: CPU, 2 threads, bfloat16."""
+    """Return a cell's set-up with every option that it was given: CPU, 2 threads, bfloat16."""
     return setup(row, ["threads", *(name for name in OPTIONS if row[name] is not None)])
 
 
@@ -114,7 +114,7 @@ def device(row: Row) -> str:
 
 
 def options(row: Row, varying: Iterable[str]) -> list[str]:
-    """Return the options of a cell that are not the same for all, "default" where it has the framework's own."""
+    """Return the options of a cell that vary, "default" for the framework's own."""
     names = set(varying)
     found = [printable(row["precision"] or "default precision")] if "precision" in names else []
     if "layout" in names:
@@ -130,7 +130,7 @@ def varying(cells: Sequence[Row], names: Iterable[str] = SETUP) -> list[str]:
 
 
 def grouped(cells: Iterable[Row], names: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
-    """Return the cells by these columns, in the order of the cells."""
+    """Return the cells grouped by these columns, in the order of the cells."""
     found: dict[tuple[Any, ...], list[Row]] = {}
     for row in cells:
         found.setdefault(tuple(row[name] for name in names), []).append(row)
@@ -138,7 +138,7 @@ def grouped(cells: Iterable[Row], names: Sequence[str]) -> dict[tuple[Any, ...],
 
 
 def at_one(cells: Sequence[Row], axes: Sequence[str], within: Sequence[str]) -> list[Row]:
-    """Return, of the cells that agree in `within`, those of one value of `axes`: where most are done, the last of several."""
+    """Return, of the cells that agree in `within`, those with one value of `axes`: the last with the most finished cells."""
     kept: list[Row] = []
     for rows_of_one in grouped(cells, within).values():
         counts = Counter({tuple(row[name] for name in axes): 0 for row in rows_of_one})

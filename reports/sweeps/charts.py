@@ -1,4 +1,4 @@
-"""Which figures a sweep has: each with its table and what it leaves out, or why it cannot be drawn."""
+"""The figures of a sweep: each with its table and notes on what it leaves out, or why it cannot be drawn."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _IN_TABLE = "the numbers are in the table of the same name"
 
 
 def charts(rows: Sequence[Row], groups: Sequence[ConditionGroup]) -> list[Chart | Missing]:
-    """Return every figure of these cells, in the order in which a page shows them.
+    """Return every figure of these cells, in the order of the page.
 
-    rows: see `cells.rows`. groups: what published numbers say of the same work (analysis.published.compare).
+    rows: see `cells.rows`. groups: published numbers for the same work (analysis.published.compare).
     """
     tried = [row for row in rows if row["status"] != "left out"]
     found: list[Chart | Missing] = [_bars(key, measure, draw, tried) for key, measure, draw in _BARS]
@@ -68,7 +68,7 @@ def _scaling(axis: str, rows: Sequence[Row]) -> Chart | Missing:
         return Missing(key, title, f"no cells differ in {axis} alone")
     columns = ("base", "speedup", "efficiency", "efficiency_low", "efficiency_high")
     table = Table(key, (*CONDITIONS, *columns), [[row.get(name) for name in (*CONDITIONS, *columns)] for row in taken])
-    note = f"1 is perfect: as many times as fast as there are {axis}; intervals are from the ends of both cells', wider than 95%"
+    note = f"1 is perfect: {axis} multiply the speed; intervals combine the ends of both cells', so they are wider than 95%"
     alternative = f"Lines of the scaling efficiency over {axis}, one per framework; {_IN_TABLE}."
     return Chart(key, title, table, lambda style: lines.scaling(rows, axis, style), (note,), alternative)
 
@@ -77,8 +77,8 @@ def _code(rows: Sequence[Row]) -> Chart | Missing:
     key, title = "lines_of_code", "Lines of code against time"
     taken = code.counted(rows)
     if not taken:
-        return Missing(key, title, "no work has lines of code and times of two frameworks")
-    note = "lines that hold code in the workload's own source, of what the network and mode need; lower left is better"
+        return Missing(key, title, "no work has lines of code and times for two frameworks")
+    note = "lines of code in the workload's own source for the network and mode; lower left is better"
     table = _with_level(key, taken)
     alternative = f"Marks of the time of a step over lines of code, one per framework; {_IN_TABLE}."
     return Chart(key, title, table, lambda style: code.lines_of_code(rows, style), (note,), alternative)
@@ -105,7 +105,7 @@ def _cores(rows: Sequence[Row]) -> Chart | Missing:
     uses, left = core_map.read(rows)
     if not uses:
         return Missing(key, title, "; ".join(left))
-    notes = ("the first restart of the clean pass; other programs on the machine count too", *left)
+    notes = ("from the first restart of the clean pass; other programs on the machine count, too", *left)
     alternative = f"Heat maps of the busy share of every core over time, one per framework; {_IN_TABLE}."
     return Chart(key, title, core_map.table(uses), lambda style: core_map.core_map(uses, style), notes, alternative)
 
@@ -114,17 +114,15 @@ def _published(groups: Sequence[ConditionGroup]) -> Chart | Missing:
     key, title = "published_ratios", "Published against measured ratios"
     near = agreement.nearest(groups)
     if not near:
-        return Missing(key, title, "nothing was published of two frameworks that ran here on the same network and mode")
-    notes = (
-        f"published values are of {agreement.OTHER}; on the dashed line a framework stands to the reference as it was published",
-    )
+        return Missing(key, title, "nothing was published on two frameworks that ran here with the same network and mode")
+    notes = (f"published values are from {agreement.OTHER}; on the dashed line the measured ratio equals the published one",)
     alternative = f"Marks of published ratios over measured ones, on logarithmic axes; {_IN_TABLE}."
     table = agreement.ratios_table(groups)
     return Chart(key, title, table, lambda style: agreement.published_against_measured(near, style), notes, alternative)
 
 
 def _statuses(rows: Sequence[Row]) -> str:
-    """Return how many cells have no number because they did not come to their end."""
+    """Return how many cells have no number because they did not finish."""
     counts = Counter(str(row["status"]) for row in rows if not cells.done(row))
     return "without a number: " + ", ".join(f"{count} {status}" for status, count in counts.items()) if counts else ""
 
@@ -142,4 +140,4 @@ def _no_interval(rows: Sequence[Row]) -> str:
 def _batches(rows: Sequence[Row]) -> str:
     works = cells.grouped(rows, ("sweep", "network", "mode")).values()
     several = any(len({row["batch"] for row in members}) > 1 for members in works)
-    return "one batch size a network, the one with which most frameworks ran; all are in the table of cells" if several else ""
+    return "one batch size per network, the one that most frameworks ran; all are in the table of cells" if several else ""

@@ -20,14 +20,14 @@ _PANEL = ("sweep", "network", "mode", "batch", "hardware", "device", "devices")
 
 
 def counted(rows: Sequence[Row]) -> list[Row]:
-    """Return the cells of one set-up a device whose time and lines of code are known, where two frameworks or more have both."""
+    """Return the cells of one set-up per device with known time and lines of code, if at least two frameworks have both."""
     known = [row for row in cells.at_one_setup(rows) if row["lines_of_code"] and row["step_ns"]]
     groups = cells.grouped(known, _PANEL).values()
     return [row for members in groups if len(cells.frameworks(members)) > 1 for row in members]
 
 
 def levelled(rows: Sequence[Row]) -> list[Row]:
-    """Return the cells of one set-up a device, where frameworks of two levels or more are done; failed ones too."""
+    """Return the cells of one set-up per device, failed ones included, if frameworks of at least two levels finished."""
     groups = cells.grouped(cells.at_one_setup(rows), _PANEL).values()
     return [
         row
@@ -38,7 +38,7 @@ def levelled(rows: Sequence[Row]) -> list[Row]:
 
 
 def lines_of_code(rows: Sequence[Row], style: Style | None = None) -> Figure:
-    """Draw the time of a step over the lines of code that the workload takes, a mark per framework; lower left is better."""
+    """Draw the time of a step over the workload's lines of code, a mark per framework; lower left is better."""
     style = style or Style()
     taken = counted(rows)
     groups = cells.grouped(taken, _PANEL)
@@ -68,7 +68,7 @@ def lines_of_code(rows: Sequence[Row], style: Style | None = None) -> Figure:
 
 
 def _plain_axis(axes: Axes, values: Sequence[float]) -> None:
-    """Begin at 0, or make the axis logarithmic where values differ much."""
+    """Begin the y axis at 0, or make it logarithmic if values differ much."""
     axes.margins(0.15)
     axes.set_xlim(left=0)
     if max(values) > 10 * min(values):

@@ -1,4 +1,4 @@
-"""How busy each core was over time, as a heat map a framework."""
+"""How busy each core was over time, as a heat map per framework."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from kernelscope.reports.table import Table
 
 MOST = 12  # panels of one figure
 _BINS = 160  # parts of the time
-_MAP = "cividis_r"  # its lightness rises evenly, so that it reads in grey and to colour-blind people
+_MAP = "cividis_r"  # its lightness is monotonic, so it works in grey and for colour-blind readers
 _SHADES = 20
 _COLUMNS = ("framework", "network", "mode", "batch", "threads", "device", "core", "start_ns", "end_ns", "busy")
 
 
 @dataclass(frozen=True)
 class Use:
-    """The use of cores in one cell: readings as analysis.recordings.core_use.timeline returns them."""
+    """The use of cores in one cell. readings: the result of analysis.recordings.core_use.timeline."""
 
     row: Row
     readings: pd.DataFrame
 
 
 def read(rows: Sequence[Row]) -> tuple[list[Use], list[str]]:
-    """Return the use of cores of the cells that a figure shows, and what was left out and why.
+    """Return the use of cores in the cells of the figure, and what was left out and why.
 
-    Those are the cells of one work, the one that most frameworks have done, each framework with the most threads.
+    These cells are of the work that most frameworks finished, each framework with the most threads.
     """
     known = [row for row in cells.at_one_batch(rows) if cells.done(row) and row.get("path")]
     if not known:
@@ -56,15 +56,15 @@ def read(rows: Sequence[Row]) -> tuple[list[Use], list[str]]:
         except EvidenceError as error:
             left.append(f"{row['framework']}: {error}")
     others = len(works) - 1
-    left += [f"{others} more networks and modes are left to their run folders"] if others else []
-    left += [f"{len(taken) - MOST} more cells are left to their run folders"] if len(taken) > MOST else []
+    left += [f"{others} more networks and modes are only in their run folders"] if others else []
+    left += [f"{len(taken) - MOST} more cells are only in their run folders"] if len(taken) > MOST else []
     return uses, left
 
 
 def core_map(uses: Sequence[Use], style: Style | None = None) -> Figure:
-    """Draw a panel per cell: cores from below, time in its own windows to the right, and the busy share as colour.
+    """Draw a panel per cell: cores from the bottom, time in its own windows to the right, the busy share as colour.
 
-    What was not read stays blank. Time is in parts of equal length, each with the mean of its readings.
+    Gaps in the readings stay blank. Time is divided into equal parts, each with the mean of its readings.
     """
     style = style or Style()
     cores = max((use.readings["core"].nunique() for use in uses), default=1)
@@ -91,12 +91,12 @@ def core_map(uses: Sequence[Use], style: Style | None = None) -> Figure:
             where = "bottom" if style.narrow else "right"
             bar = figure.colorbar(drawn, ax=grid, label="share of the time busy", location=where, shrink=0.8, aspect=30, pad=0.01)
             if bar.solids is not None:
-                bar.solids.set(edgecolor="face", rasterized=False)  # no seams between its colours, and no picture in the page
+                bar.solids.set(edgecolor="face", rasterized=False)  # no seams between its colours, and no bitmap in the page
     return figure
 
 
 def table(uses: Sequence[Use]) -> Table:
-    """Return every reading that the figure's colours are means of."""
+    """Return every reading behind the figure's colours."""
     lines = [
         [*(use.row[name] for name in _COLUMNS[:6]), int(core), int(start), int(end), float(busy)]
         for use in uses

@@ -1,4 +1,4 @@
-"""Host lines of several frameworks side by side: a statement a row, as line_profiler's tables stand in the literature."""
+"""Host lines of several frameworks side by side, a statement per row, like line_profiler's tables in the literature."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from kernelscope.reports.sweeps import cells
 from kernelscope.reports.sweeps.cells import Row
 from kernelscope.reports.text import printable
 
-_LEAST = 0.002  # share of a step that a statement takes in one framework at least to be shown
+_LEAST = 0.002  # of the longest statement: a statement is shown if any framework spends more on it
 
 Key = tuple[str, int, str]  # file, line, text
 
 
 def views(rows: Sequence[Row]) -> list[View]:
-    """Return a table per network and mode of which any cell has a lines pass: ms per step, a column per framework.
+    """Return a table per network and mode with a lines pass in any cell: ms per step, a column per framework.
 
-    Frameworks that run the same source, as Keras's backends do, share rows; a statement that one does not have is a dash there.
+    Frameworks with the same source, such as Keras's backends, share rows; a framework without a statement has a dash.
     """
     found = []
     known = [row for row in cells.at_one_setup(rows) if cells.done(row) and row.get("path")]
@@ -35,7 +35,7 @@ def views(rows: Sequence[Row]) -> list[View]:
 
 
 def read(path: Path) -> dict[Key, float]:
-    """Return ns per step, calls included, of every statement in the lines pass of a run folder; {} without one."""
+    """Return ns per step, including calls, of every statement in a run folder's lines pass; {} without one."""
     try:
         restarts = [data for data in Run(path).passes("lines") if (data.folder / FILE).is_file()]
         if not restarts:
@@ -59,5 +59,5 @@ def _view(work: str, columns: dict[str, dict[Key, float]]) -> View:
         statement = ViewCell(printable(text), where, where, heat=min(max(shares), 1.0), code=True)
         body.append([statement, *(ViewCell(units.in_unit(time, "ms", 3), time) for time in times)])
     heads = [ViewColumn("statement"), *(ViewColumn(printable(name), True) for name in columns)]
-    caption = f"{work}: host lines, ms per step, calls included; from a pass of its own"
+    caption = f"{work}: host lines, ms per step including calls; from a separate pass"
     return View(identifier(f"measured-lines-{work}"), caption, heads, body)

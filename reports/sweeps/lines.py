@@ -21,9 +21,9 @@ from kernelscope.reports.sweeps.looks import Look, looks
 
 EFFICIENCY = Measure("efficiency", "Scaling efficiency", "share of perfect scaling", "efficiency_low", "efficiency_high")
 _PANEL = ("sweep", "network", "mode", "batch", "threads", "hardware", "device", "devices")
-_LOG = 6.0  # values that differ by more than this factor are drawn on a logarithmic axis
-_CLIP = 1.5  # intervals are drawn up to so many times the largest value, where the axis is no logarithmic one
-_SAID = 4  # lines of what failed below a panel
+_LOG = 6.0  # values that differ by more than this factor get a logarithmic axis
+_CLIP = 1.5  # times the largest value: intervals are cut there, unless the axis is logarithmic
+_SAID = 4  # lines about failed cells below a panel
 TITLES = {"threads": "threads", "batch": "samples per batch", "devices": "devices"}
 
 
@@ -44,7 +44,7 @@ def scaling(rows: Sequence[Row], axis: str, style: Style | None = None) -> Figur
 
 
 def over(rows: Sequence[Row], axis: str) -> list[Row]:
-    """Return the cells of panels in which more than one value of `axis` was measured; those left out are no part of them."""
+    """Return the cells of panels with more than one measured value of `axis`, without cells that were left out."""
     tried = [row for row in rows if row["status"] != "left out" and row[axis] is not None]
     if axis == "threads":
         tried = [row for row in tried if row["device"] == "cpu"]
@@ -56,14 +56,14 @@ def over(rows: Sequence[Row], axis: str) -> list[Row]:
 
 
 def efficient(rows: Sequence[Row], axis: str) -> list[Row]:
-    """Return the cells that have an efficiency over `axis`; of more batches or threads than one those of one of them."""
+    """Return the cells with an efficiency over `axis`; of several batches or threads, those with one value."""
     others = [name for name in ("batch", "threads") if name != axis]
     found = efficiencies(over(rows, axis) if axis == "threads" else rows, axis)
     return cells.at_one(found, others, ("sweep", "hardware", "network", "mode", "device")) if found else []
 
 
 def conditions(axis: str) -> list[str]:
-    """Return the columns that are the same for all cells of a panel over `axis`."""
+    """Return the columns that all cells of a panel over `axis` share."""
     return [name for name in _PANEL if name != axis]
 
 
@@ -87,7 +87,7 @@ def _lines(rows: Sequence[Row], axis: str, measure: Measure, title: str, style: 
 
 
 def line_of(row: Row, options: Sequence[str]) -> str:
-    """Return what a line stands for: a framework, and options where they differ."""
+    """Return the name of a line: a framework, and options that vary."""
     return ", ".join([short(str(row["framework"])), *cells.options(row, options)])
 
 
@@ -129,7 +129,7 @@ def _panel(axes: Axes, rows: Sequence[Row], axis: str, measure: Measure, series:
 
 
 def _line(axes: Axes, rows: Sequence[Row], axis: str, measure: Measure, look: Look, limit: float) -> None:
-    """Draw one line with its band; an interval that goes beyond `limit` ends there in an arrow."""
+    """Draw one line with its band; an interval beyond `limit` ends there in an arrow."""
     points = sorted((row[axis], value, measure.ends(row)) for row in rows if (value := measure.value(row)) is not None)
     if not points:
         return
@@ -147,7 +147,7 @@ def _line(axes: Axes, rows: Sequence[Row], axis: str, measure: Measure, look: Lo
 
 
 def _mark(axes: Axes, at: float, number: int, look: Look) -> None:
-    """Mark a cell that failed at the upper edge: it has no time, so that it stands at none."""
+    """Mark a failed cell at the upper edge, since it has no time."""
     edge = axes.get_xaxis_transform()
     axes.plot([at], [1 - 0.05 * number], transform=edge, marker="x", color=look.colour, mew=2, markersize=6, clip_on=False)
 

@@ -1,4 +1,4 @@
-"""How one thing looks in all figures of a page: a colour, a marker, a hatch and dashes, so that no two are told by colour alone.
+"""The look of each name in all figures of a page: a colour, a marker, a hatch and dashes, so colour alone never distinguishes.
 
 Colours are those of Okabe and Ito without yellow, which is too light for lines on white.
 """
@@ -17,7 +17,7 @@ DASHES = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2), (3, 1), (8, 2, 2, 2, 2, 2))
 
 @dataclass(frozen=True)
 class Look:
-    """What tells one thing from the others."""
+    """The look of one name."""
 
     colour: str
     marker: str
@@ -26,7 +26,7 @@ class Look:
 
 
 def looks(names: Iterable[str]) -> dict[str, Look]:
-    """Return a look for each name: the same names in the same order look the same."""
+    """Return a look for each name: the same names in the same order get the same looks."""
     return {
         name: Look(COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], HATCHES[place % len(HATCHES)], _dashes(place))
         for place, name in enumerate(dict.fromkeys(names))

@@ -1,4 +1,4 @@
-"""The report of sweeps: one HTML page that needs nothing else, and the same figures and tables as files beside it."""
+"""The report of sweeps: one self-contained HTML page, with the same figures and tables as files beside it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from kernelscope.reports.text import printable
 
 _WIDE, _NARROW = figures.Style(), figures.Style(width_in=4.4, font_pt=9.0)
 _DPI = 150
-_MOST = 300  # rows of a table in the page; files have all
+_MOST = 300  # rows of a table in the page; files have all rows
 READING = (
     ("measured", "median over the windows of all restarts; small print: its 95% interval, over restarts and windows"),
-    ("published", f"numbers of others: {agreement.OTHER}; never in one column with what is measured here"),
-    ("ratio", "a framework's value over the reference framework's under the same conditions, published and measured alike"),
-    ("Spearman, Kendall", "rank correlations: 1 is the same order, -1 the reverse; p: how often chance gives one as far from 0"),
-    ("out of memory, timeout, failed", "the cell did not come to its end; the reason is in the table of what has no number"),
+    ("published", f"numbers by others: {agreement.OTHER}; never in a column with measured ones"),
+    ("ratio", "a framework's value divided by the reference's under the same conditions, published or measured"),
+    ("Spearman, Kendall", "rank correlations: 1 is the same order, -1 the reverse; p: probability of such a value by chance"),
+    ("out of memory, timeout, failed", "the cell did not finish; the reason is in the table of cells without a number"),
     ("not available", "the framework is not set up here or cannot express it"),
     ("not run", "the sweep has no such cell"),
     ("\u2014", "unknown, never 0"),
@@ -43,7 +43,7 @@ READING = (
 
 @dataclass(frozen=True)
 class Content:
-    """Everything that a report of sweeps shows. measured: a sweep's title and its tables in the literature's form."""
+    """The content of a report of sweeps. measured: a sweep's title and its tables in the form of the literature."""
 
     sweeps: Sequence[Sweep]
     rows: list[dict[str, Any]]
@@ -54,7 +54,7 @@ class Content:
 
 
 def content(sweeps: Sequence[Sweep]) -> Content:
-    """Return what the report of these sweeps shows."""
+    """Return the content of the report of these sweeps."""
     rows = cells.rows(sweeps)
     groups = compare(rows)
     measured = [
@@ -66,14 +66,14 @@ def content(sweeps: Sequence[Sweep]) -> Content:
 
 
 def _numbered(views: Sequence[View], number: int) -> list[View]:
-    """Return tables with keys of their own on a page of several sweeps; 0: there is one."""
+    """Return tables with unique keys for a page of several sweeps; number 0: there is only one."""
     return [replace(view, key=f"{number}-{view.key}") if number else view for view in views]
 
 
 def write(sweeps: Sequence[Sweep], target: Path) -> list[Path]:
     """Write the page to `target` and its folders of figures (PNG, SVG) and tables (CSV); return the files, the page first.
 
-    Raises OSError when a file cannot be written.
+    Raises OSError if a file cannot be written.
     """
     found = content(sweeps)
     html.write_page("sweep.html", _context(found), target)
@@ -95,7 +95,7 @@ def _write_figures(found: Sequence[Chart | Missing], folder: Path) -> list[Path]
         if isinstance(chart, Chart):
             figure = chart.draw(_WIDE)
             figure.draw_without_rendering()
-            figure.set_layout_engine("none")  # it is laid out: once for both files
+            figure.set_layout_engine("none")  # it is laid out once for both files
             with mpl.rc_context(settings), warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="Glyph .* missing")
                 for form in ("png", "svg"):
@@ -123,7 +123,7 @@ def _write_tables(found: Content, folder: Path) -> list[Path]:
 
 
 def _file(name: str) -> str:
-    """Return a name as a file's: only letters, digits, dots, dashes and underscores stay."""
+    """Return a file name: characters other than letters, digits, dots, dashes and underscores become dashes."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in name).lstrip(".") or "table"
 
 
@@ -132,7 +132,7 @@ def _title(sweep: Sweep) -> str:
 
 
 def _context(found: Content) -> dict[str, Any]:
-    """Return everything that the template shows."""
+    """Return the context of the template."""
     near = agreement.nearest(found.groups)
     machines = list(dict.fromkeys(printable(row["hardware"]) for row in found.rows if row["hardware"]))
     drawn = [(chart, _drawn(chart)) for chart in found.charts if isinstance(chart, Chart)]
@@ -160,12 +160,12 @@ def _context(found: Content) -> dict[str, Any]:
 
 
 def _text(sweep: Sweep) -> str:
-    """Return the sweep's file as its record keeps it, line by line."""
+    """Return the text of the sweep's file from its record."""
     return "\n".join(printable(line, 500) for line in str(sweep.record.get("toml") or "").splitlines())
 
 
 def headline(found: Content) -> str:
-    """Return what stands on top: which framework is most often the fastest, how much slower others are, what was measured."""
+    """Return the headline: the framework that is fastest most often, how much slower others are, what was measured."""
     done = sum(map(cells.done, found.rows))
     measured = f"{done} of {len(found.rows)} cells measured" if done < len(found.rows) else f"all {done} cells measured"
     wins = fastest(found.rows)
@@ -182,7 +182,7 @@ def headline(found: Content) -> str:
 
 
 def fastest(rows: Sequence[Row]) -> dict[str, int]:
-    """Return how often each framework has the shortest median step, of conditions under which two or more are done."""
+    """Return how often each framework has the shortest median step, over conditions with at least two finished frameworks."""
     wins: dict[str, int] = {}
     for members in _compared(rows):
         name = str(members[0]["framework"])
@@ -191,7 +191,7 @@ def fastest(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def _slowest(rows: Sequence[Row]) -> str:
-    """Return in words which framework is most behind the fastest one of the same conditions, and under which."""
+    """Return in words which framework is farthest behind the fastest one under the same conditions, and which these are."""
     shortest, longest = max(
         ((members[0], members[-1]) for members in _compared(rows)), key=lambda pair: pair[1]["step_ns"] / pair[0]["step_ns"],
         default=(None, None),
@@ -205,7 +205,7 @@ def _slowest(rows: Sequence[Row]) -> str:
 
 
 def _compared(rows: Sequence[Row]) -> list[list[Row]]:
-    """Return the cells of each condition under which two or more frameworks are done, the shortest step first."""
+    """Return the cells of each condition with at least two finished frameworks, shortest step first."""
     conditions = ("sweep", "network", "mode", "batch", *cells.SETUP)
     done = [row for row in rows if cells.done(row) and row["step_ns"]]
     groups = [members for members in cells.grouped(done, conditions).values() if len(cells.frameworks(members)) > 1]
@@ -213,7 +213,7 @@ def _compared(rows: Sequence[Row]) -> list[list[Row]]:
 
 
 def agreement_line(groups: Sequence[ConditionGroup]) -> str:
-    """Return in how far the order of frameworks is the published one, in one line."""
+    """Return in one line how well the order of frameworks agrees with the published one."""
     ranked = [group for group in groups if group.same_kind and group.spearman is not None]
     if not ranked:
         return "no published order to compare with on this kind of device"
@@ -235,15 +235,15 @@ def _facts(found: Content) -> list[str]:
 
 
 def _shortened(view: View) -> View:
-    """Return a table that a page can hold; its note says how many rows are left to the file."""
+    """Return a table short enough for a page; its caption says that the file has all rows."""
     if len(view.rows) <= _MOST:
         return view
-    caption = f"{view.caption} (the first {_MOST} of {len(view.rows)} rows; its file beside this page has all)"
+    caption = f"{view.caption} (the first {_MOST} of {len(view.rows)} rows; its file beside this page has them all)"
     return View(view.key, caption, view.columns, view.rows[:_MOST], view.total, view.tools)
 
 
 def _drawn(chart: Chart) -> Markup:
-    """Return a figure as SVG for wide and for narrow pages; the style sheet shows one of them."""
+    """Return a figure as SVG for wide and narrow pages; the style sheet shows one of them."""
     key = chart.key.replace("_", "-")
     both = [
         Markup('<div class="{}">{}</div>').format(

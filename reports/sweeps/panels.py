@@ -1,4 +1,4 @@
-"""Scaling over threads, batch sizes and devices as an interactive part of a sweep's page: the panels of `lines`, one by one."""
+"""Scaling over threads, batch sizes and devices as an interactive part of a sweep's page, one panel of `lines` at a time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _AXES: tuple[tuple[str, Measure], ...] = (
 )  # fmt: skip
 _TITLES = {STEP: "time against", lines.EFFICIENCY: "scaling efficiency over"}
 _NOTE = (
-    "One panel a network, mode and set-up. Times are medians of a step with their 95% intervals; an efficiency of 100% is as "
-    "many times as fast as there are threads or devices; its intervals are from the ends of both cells', and wider than 95%"
+    "One panel per network, mode and set-up. Times are medians of a step with 95% intervals; at an efficiency of 100%, threads "
+    "or devices multiply the speed; its intervals combine the ends of both cells', so they are wider than 95%"
 )
 
 
 def panels(rows: Sequence[Row]) -> list[Interactive]:
-    """Return the part of a sweep's page that shows its scaling; none where no cells differ in threads, batch or devices alone.
+    """Return the part of a sweep's page on its scaling; empty if no cells differ in threads, batch or devices alone.
 
     rows: see `cells.rows`.
     """
@@ -31,7 +31,7 @@ def panels(rows: Sequence[Row]) -> list[Interactive]:
     if not charts:
         return []
     alternative = (
-        f"Lines with a point for each number of threads, samples or devices, one line a framework, in {len(charts)} panels. "
+        f"Lines with a point for each number of threads, samples or devices, one line per framework, in {len(charts)} panels. "
         "The same numbers are in the table of every cell, and in the tables beside the page."
     )
     return [Interactive("panels", "Scaling", "series", {"stacked": False, "charts": charts}, alternative, _NOTE)]
@@ -69,7 +69,7 @@ def _chart(
 
 
 def _line(name: str, rows: Sequence[Row], axis: str, measure: Measure) -> dict[str, Any]:
-    """Return one line: its points in order, null where a cell has no number."""
+    """Return one line: its points in order, null for cells without a number."""
     ordered = sorted(rows, key=lambda row: int(row[axis]))
     columns = {"y": measure.column, "low": measure.low, "high": measure.high}
     return {
@@ -84,7 +84,7 @@ def _numbers(rows: Sequence[Mapping[str, Any]], column: str) -> list[float | int
 
 
 def _without_number(rows: Sequence[Row], axis: str, options: Sequence[str]) -> str:
-    """Return what did not come to its end, and where."""
+    """Return which cells did not finish, and where."""
     failed: dict[str, list[str]] = {}
     for row in rows:
         if not cells.done(row):

@@ -1,4 +1,4 @@
-"""Tables of what others published, and of how it agrees with what was measured; always labelled as others' numbers."""
+"""Tables of numbers that others published, always labelled as such, and of their agreement with the measured ones."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kernelscope.reports.table import Table
 
 
 def chosen(rows: Iterable[Row]) -> list[Value]:
-    """Return the published values of the networks and modes that these cells have, whether they have a number or not."""
+    """Return the published values for the networks and modes of these cells, whether the cells have a number or not."""
     works = {(row["network"], row["mode"]) for row in rows}
     return [value for value in values() if (value.our_network, value.our_mode) in works]
 
 
 def tables(published: Sequence[Value]) -> list[View]:
-    """Return the values in their sources' form: frameworks in rows, networks and hardware in columns, a table per metric."""
+    """Return the values as in their sources: frameworks in rows, networks and hardware in columns, a table per metric."""
     groups: dict[tuple[str, str, str], list[Value]] = {}
     for value in published:
         groups.setdefault((value.source, value.metric, value.unit), []).append(value)
@@ -29,7 +29,7 @@ def tables(published: Sequence[Value]) -> list[View]:
         meant = [value for value in members if value.comparable or value.value is None]
         columns = list(dict.fromkeys(_column(value) for value in meant if value.comparable))
         known = {(value.framework.lower(), _column(value)): value for value in meant}
-        names = {value.framework.lower(): value.framework for value in reversed(members)}  # a source may spell it in two ways
+        names = {value.framework.lower(): value.framework for value in reversed(members)}  # a source may have two spellings
         order = dict.fromkeys(value.framework.lower() for value in members)
         body = [[text_cell(names[key]), *(_number(known.get((key, column))) for column in columns)] for key in order]
         heads = [ViewColumn("framework"), *(ViewColumn(column, True) for column in columns)]
@@ -74,7 +74,7 @@ def line_tables() -> View:
 
 
 def ranks(groups: Sequence[ConditionGroup]) -> View:
-    """Return how the order of frameworks agrees, group by group; the numbers of frameworks stand beside every coefficient."""
+    """Return how the order of frameworks agrees, group by group, with the number of frameworks beside every coefficient."""
     heads = [ViewColumn("published on"), ViewColumn("measured here on"), ViewColumn("metric"), ViewColumn("frameworks")]
     heads += [ViewColumn(title, True) for title in ("n", "Spearman", "p", "Kendall", "p")]
     body = []
@@ -98,7 +98,7 @@ def ranks(groups: Sequence[ConditionGroup]) -> View:
 
 
 def ratios(groups: Sequence[ConditionGroup]) -> View:
-    """Return each framework's ratio to the group's reference, published and measured in columns of their own."""
+    """Return each framework's ratio to the group's reference, published and measured in separate columns."""
     heads = [
         ViewColumn("published on"),
         ViewColumn("measured here on"),
@@ -123,7 +123,7 @@ def ratios(groups: Sequence[ConditionGroup]) -> View:
 
 
 def values_table(published: Sequence[Value]) -> Table:
-    """Return published values as a table for CSV, with their source, unit, hardware and notes."""
+    """Return published values as a table for CSV, with source, unit, hardware and notes."""
     names = (
         "source", "dataset", "network", "framework", "hardware", "metric", "value", "unit", "note", "comparable", "our_framework",
         "our_network", "our_mode", "device", "devices",

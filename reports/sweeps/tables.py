@@ -1,4 +1,4 @@
-"""Measured numbers in the form in which the literature shows them, experiment by experiment; each table is also a CSV file."""
+"""Measured numbers in the form of the literature, experiment by experiment; each table is also a CSV file."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Labels = Callable[[Row], str]
 
 
 def tables(experiment: str | None, rows: Sequence[Row]) -> list[View]:
-    """Return a sweep's tables in the form of the experiment that it repeats; of an experiment that is unknown, in the thesis's.
+    """Return a sweep's tables in the form of the experiment that it repeats; for an unknown experiment, in the thesis's form.
 
-    rows: of results.parquet, with None for null. The cells that have no number say why.
+    rows: of results.parquet, with None for null. Cells without a number say why.
     """
     return _FORMS.get(str(experiment), _by_framework)([row for row in rows if row["status"] != "left out"])
 
 
 def pivot(key: str, caption: str, rows: Sequence[Row], across: Labels, measure: Measure, down: Labels | None = None) -> View:
-    """Return numbers with a row per framework (or what `down` says) and a column per label that `across` gives."""
+    """Return numbers with a row per framework (or label of `down`) and a column per label of `across`."""
     name = down or (lambda row: str(row["framework"]))
     columns = list(dict.fromkeys(map(across, rows)))
     found = {(name(row), across(row)): row for row in reversed(rows)}
@@ -50,7 +50,7 @@ def _number(row: Row | None, measure: Measure) -> ViewCell:
 
 
 def _short(value: float) -> str:
-    """Return a number with three significant digits or more, small ones too; a count as it is."""
+    """Return a number with at least three significant digits, even if small; counts are unchanged."""
     return f"{value:,}" if isinstance(value, int) else f"{value:.3g}" if abs(value) < 0.1 else units.rate(value)
 
 
@@ -71,7 +71,7 @@ def _by_framework(rows: Sequence[Row]) -> list[View]:
 
 
 def _columns(rows: Sequence[Row]) -> tuple[Labels, str]:
-    """Return what tells columns apart, networks first, and what is the same for all of them, for the caption."""
+    """Return the labels of columns, networks first, and what all columns share, for the caption."""
     setup = _setups(rows)
     varying = set(cells.varying(rows, ("mode", "batch")))
     several = len(set(map(setup, rows))) > 1
@@ -92,7 +92,7 @@ def _of(rows: Iterable[Row], measure: Measure) -> list[Row]:
 
 
 def _factors(rows: Sequence[Row]) -> list[View]:
-    """Return how many times as fast each set-up is as the first one, where there are several."""
+    """Return the speed of each set-up relative to the first one, if there are several."""
     setup = _setups(rows)
     names = list(dict.fromkeys(map(setup, rows)))
     if len(names) < 2:
@@ -130,7 +130,7 @@ def _by_threads_and_batch(rows: Sequence[Row]) -> list[View]:
 
 
 def _by_workload(rows: Sequence[Row]) -> list[View]:
-    """Return the form of the eleven frameworks: a table per workload, seconds for the whole of it at the measured rate."""
+    """Return the form of the eleven frameworks: a table per workload, in seconds for all of it at the measured rate."""
     found = []
     for (network, mode), members in cells.grouped(rows, ("network", "mode")).items():
         whole = WHOLE.get((network, mode), 1_000)
@@ -149,7 +149,7 @@ def _whole(row: Row, samples: int) -> dict[str, float | None]:
 
 
 def _by_backend(rows: Sequence[Row]) -> list[View]:
-    """Return the form of Keras's backends: networks and modes in rows, backends in columns; and how busy the cores were."""
+    """Return the form of Keras's backends: networks and modes in rows, backends in columns, and the use of cores."""
     setup = _setups(rows)
 
     def down(row: Row) -> str:
@@ -200,7 +200,7 @@ _FORMS: dict[str, Callable[[Sequence[Row]], list[View]]] = {
 
 
 def failures(rows: Sequence[Row]) -> View:
-    """Return the cells that did not come to their end, with the reason; those left out are counted by reason."""
+    """Return the cells that did not finish, with the reason; those left out are counted by reason."""
     heads = [ViewColumn("cell"), ViewColumn("status"), ViewColumn("reason"), ViewColumn("cells", True)]
     said: dict[tuple[str, str, str], int] = {}
     for row in rows:
@@ -213,11 +213,11 @@ def failures(rows: Sequence[Row]) -> View:
         [ViewCell(what, what), ViewCell(status, status), ViewCell(reason, reason), ViewCell(str(n), n)]
         for (what, status, reason), n in said.items()
     ]
-    return View("failures", "What has no number, and why", heads, body)
+    return View("failures", "Cells without a number, and why", heads, body)
 
 
 def all_cells(rows: Sequence[Row]) -> View:
-    """Return every cell with what was measured."""
+    """Return every cell with its measurements."""
     varying = cells.varying(rows)
     titles = ("step, ms", "samples/s", "power, W", "GPU memory, MiB", "memory, MiB", "lines of code")
     measures = (STEP, THROUGHPUT, POWER, GPU_MEMORY, HOST_MEMORY, Measure("lines_of_code", "Lines of code", "lines"))
@@ -238,7 +238,7 @@ def _known(row: Row, measure: Measure) -> ViewCell:
 
 
 def plain(view: View) -> Table:
-    """Return a view as a table for CSV: numbers as they are; where there is none, what stands in its place."""
+    """Return a view as a table for CSV: exact numbers, or the text in place of a missing one."""
     names = tuple(column.title or "work" for column in view.columns)
     return Table(view.key, names, [[_raw(cell) for cell in row] for row in view.rows])
 

@@ -1,5 +1,5 @@
 "use strict";
-// Flame graphs, drawn downwards: a frame's children stand below it. data: {several, sides: [{name, steps, names, frames, trees}]}, a tree's
+// Flame graphs, drawn downwards: a frame's children are below it. data: {several, sides: [{name, steps, names, frames, trees}]}, a tree's
 // nodes in columns, depth first (see analysis/flame.py).
 (() => {
   const ROW = 21; // px of a row
@@ -44,7 +44,7 @@
     return found;
   };
 
-  // What each frame takes in a step, by its path of frames from the top.
+  // The time of each frame in a step, by its path of frames from the top.
   const byPath = (side, tree) => {
     if (!tree.paths) {
       tree.paths = [];
@@ -55,10 +55,10 @@
     return new Map(tree.paths.map((path, node) => [path, tree.total_ns[node] / tree.per]));
   };
 
-  // What frames of a kind are called in the legend, and which of the page's colours they have; all others are grey.
+  // The name of each kind of frame in the legend, and its colour of the page; all others are grey.
   const LEGEND = [
     ["phases", ["phase"], 4], ["layers", ["layer"], 0], ["ranges", ["range"], 6], ["lines", ["function", "line"], 3], ["operators", ["operator"], 1], ["calls", ["call"], 5],
-    ["kernels", ["kernel"], 2], ["no kernel, or put together", ["whole", "step", "cause", "rest"], null],
+    ["kernels", ["kernel"], 2], ["no kernel, or merged", ["whole", "step", "cause", "rest"], null],
   ];
 
   class View {
@@ -78,7 +78,7 @@
       this.other = this.compared();
     }
 
-    // The run that this one is compared with, of which the partition's tree has the same phases and layers; null without one.
+    // The run to compare with, whose partition's tree has the same phases and layers; null without one.
     compared() {
       const place = this.state.other - 1;
       if (place < 0 || place === this.state.side || this.tree.key !== "cells") return null;
@@ -88,11 +88,11 @@
       return { name: side.name, tree, times: byPath(side, tree) };
     }
 
-    // Whether the other run has a frame, and how much longer it takes here.
+    // Whether the other run has a frame, and how much longer it is here.
     known(node) { return this.other.times.has(this.tree.paths[node]); }
     more(node) { return this.tree.total_ns[node] / this.tree.per - this.other.times.get(this.tree.paths[node]); }
 
-    // How long those frames of the other run take that would stand directly below a frame and are not there.
+    // The time of the other run's frames directly below a frame that this run lacks.
     absent(node) {
       const { tree, times } = this.other;
       const mine = new Set(children(this.tree, node).map((child) => this.tree.paths[child]));
@@ -150,16 +150,16 @@
       return line;
     }
 
-    // Goes to the row of a table that is of the chosen frame, or of the innermost frame around it that has one.
+    // Goes to the table row of the chosen frame, or of the innermost frame around it that has one.
     follow() {
       const node = this.state.chosen;
       const outward = [node, ...above(this.tree, node).reverse()];
       const row = outward.find((one) => this.rows(one).some(kernelscope.goTo));
-      const missing = row === undefined ? `${this.name(node)}: no table of this page has a row of it` : `the row of ${this.name(row)}`;
+      const missing = row === undefined ? `${this.name(node)}: no table of this page has a row for it` : `the row of ${this.name(row)}`;
       kernelscope.say(this.element, row === node ? this.about(node).join(", ") : missing);
     }
 
-    // The keys of rows that are of a frame, the most telling ones first.
+    // The keys of a frame's rows, most specific first.
     rows(node) {
       const [kind, name] = [this.frame(node), this.name(node)];
       if (kind === "line") return [{ line: name.slice(0, name.indexOf(":")) }];
@@ -171,7 +171,7 @@
     }
 
     choose(change) {
-      // the same way of folding, where the other run has it
+      // the same folding, if the other run has it
       const key = this.tree.key;
       Object.assign(this.state, change, { root: 0, chosen: 0 });
       if ("side" in change) {
@@ -205,7 +205,7 @@
         event.preventDefault();
         keys[event.key]();
       };
-      this.element.onresize = () => this.draw(); // in place of that of the view before, which had other colours
+      this.element.onresize = () => this.draw(); // replaces the handler of the previous view, which had other colours
     }
 
     point(node) {
@@ -233,7 +233,7 @@
       this.said();
     }
 
-    // Which nodes match all words, and how long they took together: what is inside of one that matches is not added again.
+    // The nodes that match all words, and their total time: nodes inside a match are not added again.
     found() {
       const words = this.state.words.toLowerCase().split(/\s+/).filter(Boolean);
       if (!words.length) return null;
@@ -259,7 +259,7 @@
       kernelscope.say(this.element, text ?? found);
     }
 
-    // What is to be said of a frame.
+    // The description of a frame.
     about(node) {
       const { tree } = this;
       const [total, whole] = [tree.total_ns[node], tree.total_ns[0]];
@@ -267,7 +267,7 @@
       const lines = [`${this.name(node)}${node ? ` (${this.frame(node)})` : ""}`];
       lines.push(`${this.time(node)}${this.side.steps ? " per step" : ""}, ${percent(total / whole)} of ${tree.what}`);
       if (this.other) lines.push(...this.difference(node));
-      if (own && own !== total) lines.push(`${duration(own / tree.per)} of it in none of the frames below`);
+      if (own && own !== total) lines.push(`${duration(own / tree.per)} of it not in the frames below`);
       if (tree.count[node]) lines.push(`${tree.count[node].toLocaleString("en")} times${this.side.steps ? ` in ${this.side.steps} steps` : ""}`);
       return lines;
     }
@@ -276,11 +276,11 @@
       const [more, absent, { name }] = [this.more(node), this.absent(node), this.other];
       return [
         this.known(node) ? `${duration(Math.abs(more))} ${more < 0 ? "less" : "more"} than in ${name}, in recorded steps` : `not in ${name}`,
-        ...(absent ? [`${duration(absent)} of ${name} is in frames that this run does not have`] : []),
+        ...(absent ? [`${duration(absent)} of ${name} is in frames that this run lacks`] : []),
       ];
     }
 
-    // What is drawn: boxes {node, x, y, width} of the frames around the root, which fill the width, and of all that is below it.
+    // The boxes to draw, {node, x, y, width}: the frames around the root, which fill the width, and everything below it.
     layout(width) {
       const { tree } = this;
       const { root } = this.state;
@@ -300,7 +300,7 @@
       return place === null ? soft : series[place];
     }
 
-    // A frame's colour and how much of it is shown, 0 to 1: with another run, the difference as a share of the longer of both.
+    // A frame's colour and its strength, 0 to 1: with another run, the difference as a share of the longer one.
     shade(node) {
       if (!this.other) return { colour: this.colour(this.frame(node)), strength: 1 };
       const { slower, faster, soft } = this.theme.colours;
@@ -354,7 +354,7 @@
           renderItem: (_, api) => this.box(boxes[api.value(0)]),
         }],
       }, { notMerge: true });
-      chart.resize(); // afterwards: what was drawn before has no place in another tree
+      chart.resize(); // at the end: earlier boxes have no place in another tree
     }
 
     made() {

@@ -1,7 +1,7 @@
 "use strict";
-// What interactive parts share. <kind>.js registers kernelscope.charts[kind] = (element, data, theme) => {...}; it is called once the
-// page is there, and again, with the element emptied, when the page's colours change and around printing. What must outlive that
-// (zoom, words searched for) the script keeps in a WeakMap by element.
+// Common code of interactive parts. <kind>.js registers kernelscope.charts[kind] = (element, data, theme) => {...}, which is called
+// when the page is ready, and again, with the element emptied, when the page's colours change and around printing. Scripts keep
+// state that must survive that (zoom, search words) in a WeakMap by element.
 window.kernelscope = { charts: {} };
 (() => {
   const root = document.documentElement;
@@ -10,10 +10,10 @@ window.kernelscope = { charts: {} };
   const PHASES = ["forward", "backward", "optimizer", "data", "other"];
   const parts = [];
 
-  // A phone shows the answers; what is drawn opens at a touch.
+  // A phone shows the answers first; charts open with a touch.
   if (innerWidth < 600) for (const fold of document.querySelectorAll(".interactive > details.fold, #why > details.fold")) fold.open = false;
 
-  // {dark, colours: {page, ink, soft, ..., phases: {forward, ...}, series: [seven colours that people tell apart]}}
+  // {dark, colours: {page, ink, soft, ..., phases: {forward, ...}, series: [seven distinct colours]}}
   const theme = () => {
     const style = getComputedStyle(root);
     const value = (name) => style.getPropertyValue(`--${name}`).trim();
@@ -24,7 +24,7 @@ window.kernelscope = { charts: {} };
     return { dark: dark.matches && !root.classList.contains("light"), colours };
   };
 
-  // An ECharts instance in the page's colours: no animation, and tooltips drawn on the canvas, so that no name becomes HTML.
+  // An ECharts instance in the page's colours, without animation and with tooltips on the canvas, so that no name becomes HTML.
   kernelscope.echart = (element, { dark, colours }) => {
     const axis = {
       axisLine: { lineStyle: { color: colours.soft } }, axisTick: { lineStyle: { color: colours.soft } },
@@ -41,30 +41,30 @@ window.kernelscope = { charts: {} };
     }, { renderer: "canvas" });
   };
 
-  // Lines of a tooltip, broken where they would be wider than the part: a canvas breaks none.
+  // Lines of a tooltip, wrapped at the width of the part, as a canvas does not wrap text.
   kernelscope.broken = (element, lines) => {
     const most = Math.max(20, Math.min(90, Math.floor(element.clientWidth / 9)));
-    const part = new RegExp(`(.{1,${most}})(?:\\s+|$)|(.{${most}})`, "gu"); // at a space where there is one
+    const part = new RegExp(`(.{1,${most}})(?:\\s+|$)|(.{${most}})`, "gu"); // at a space if there is one
     return lines.map((line) => line.replace(part, "$1$2\n").trimEnd()).join("\n");
   };
 
-  // The element before a part for its buttons and boxes: inside the part itself, which is an image to screen readers, none are found.
+  // The element before a part for its buttons and boxes: inside the part, which is an image to screen readers, they would be hidden.
   kernelscope.tools = (element) => document.getElementById(`${element.id}-tools`);
 
-  // Says in words what is pointed at or found: shown below the part, and read out.
+  // Says in words what is selected or found: shown below the part, and read aloud.
   kernelscope.say = (element, text) => { document.getElementById(`${element.id}-said`).textContent = text; };
 
-  // Goes to a row of a table; tables.js shows it where it was filtered away.
+  // Goes to a row of a table; tables.js shows it if it was filtered out.
   kernelscope.follow = (id) => {
     if (location.hash === `#${id}`) history.replaceState(null, "", location.pathname + location.search);
     location.hash = id;
   };
 
-  // Goes to the first row of a table that has all these keys, as {kernel: name} or {layer, phase}; false where there is none.
+  // Goes to the first row of a table that has all these keys, as {kernel: name} or {layer, phase}; false if there is none.
   kernelscope.goTo = (keys) => {
     const wanted = Object.entries(keys).map(([name, value]) => `[data-key-${name}="${CSS.escape(value)}"]`);
     const selector = `tbody tr${wanted.join("")}`;
-    // accounts of explanations are of two sides: the tables of what was measured come before them
+    // accounts of explanations have two sides: prefer the tables of measurements
     const row = document.querySelector(`.view:not([id$="-account"]) ${selector}`) ?? document.querySelector(selector);
     if (!row) return false;
     row.id ||= `row-${[...document.querySelectorAll("tr")].indexOf(row)}`;
@@ -102,7 +102,7 @@ window.kernelscope = { charts: {} };
     }
     const part = parts.at(-1);
     let width = element.clientWidth;
-    if (width) tried(part); // what is folded away is drawn when it is opened
+    if (width) tried(part); // folded parts are drawn when they are opened
     new ResizeObserver(() => {
       if (element.clientWidth === width) return;
       width = element.clientWidth;

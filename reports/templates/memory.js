@@ -1,6 +1,6 @@
 "use strict";
-// Memory in use over time, stacked by kind; of the moment that is clicked the layers that hold it. data: {devices: [{name, time_ns,
-// kinds: [{name, bytes, before}], layers: the same, spans: [[from, to]]}]}: bytes at each of the times; before: whether it was there
+// Memory in use over time, stacked by kind, and the layers that hold it at the clicked moment. data: {devices: [{name, time_ns,
+// kinds: [{name, bytes, before}], layers: the same, spans: [[from, to]]}]}: bytes at each time; before: whether it was allocated
 // before the recording.
 (() => {
   const HEIGHT = 300; // px
@@ -34,14 +34,14 @@
     }),
   });
 
-  // The layers that hold most at a moment, as a table below the chart.
+  // The layers that hold the most memory at a moment, as a table below the chart.
   const list = (device, at) => {
     const whole = total(device.layers, at);
     const held = device.layers.map(({ name, bytes }) => [name, bytes[at]]).filter(([, bytes]) => bytes).sort((a, b) => b[1] - a[1]);
     const rest = held.slice(MOST).reduce((sum, [, bytes]) => sum + bytes, 0);
     const rows = rest ? [...held.slice(0, MOST), [`(${held.length - MOST} more)`, rest]] : held;
     const table = document.createElement("table");
-    table.createCaption().textContent = `In use at ${time(device.time_ns[at])}, by the layer that took it: ${size(whole)}`;
+    table.createCaption().textContent = `In use at ${time(device.time_ns[at])}, by the layer that allocated it: ${size(whole)}`;
     for (const [name, bytes] of rows) {
       const row = table.insertRow();
       const head = document.createElement("th");
@@ -57,7 +57,7 @@
     return table;
   };
 
-  // The choice of a device where there are several, and the place of the list.
+  // The choice of a device, if there are several, and the place of the list.
   const tools = (element, data, state, again) => {
     const box = kernelscope.tools(element);
     if (data.devices.length < 2 || box.childElementCount) return;

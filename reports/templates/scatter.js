@@ -1,10 +1,10 @@
 "use strict";
 // Points of a roofline on two logarithmic axes. data: {several, sides: [{name, points: [{x, y, size, phase, about, row, keys}], line: {name,
-// points}}]}, points in the order of how much they matter.
+// points}}]}, most important points first.
 (() => {
   const SYMBOLS = { forward: "circle", backward: "rect", optimizer: "triangle", data: "diamond", other: "roundRect" };
   const states = new WeakMap();
-  // ECharts takes every turn of the wheel, whatever it was told to take; without a key it scrolls the page
+  // ECharts handles every turn of the wheel, whatever its options; without a key it should scroll the page
   const scrollsPage = (event) => { if (!event.ctrlKey) event.stopPropagation(); };
   const number = (value) => value.toLocaleString("en", { maximumSignificantDigits: 3 });
 
@@ -30,7 +30,7 @@
     return {
       legend: { type: "scroll", top: 0, left: 0, right: 0, textStyle: { color: colours.ink, width: element.clientWidth - 60, overflow: "truncate" } },
       grid: { top: 56, bottom: 52, left: 70, right: 18 },
-      xAxis: { ...axis("operations a byte (algorithmic)", 30), min: "dataMin", max: "dataMax" },
+      xAxis: { ...axis("operations per byte (algorithmic)", 30), min: "dataMin", max: "dataMax" },
       yAxis: { ...axis("Gflop/s", 52), min: low / 2 },
       tooltip: { trigger: "item", formatter: ({ value }) => kernelscope.broken(element, side.points[value[2]]?.about ?? []) },
       dataZoom: [{ type: "inside", xAxisIndex: 0, zoomOnMouseWheel: "ctrl", filterMode: "none" },
@@ -39,7 +39,7 @@
     };
   };
 
-  // Goes to the row of a point: that of the roofline's own table where the page has it, else any row of its kernel.
+  // Goes to the row of a point: in the roofline's own table if the page has it, else to any row of its kernel.
   const follow = (element, data, state, place) => {
     const side = data.sides[state.side];
     const { row, keys, about } = side.points[place];
@@ -48,7 +48,7 @@
       return;
     }
     const tried = [{ ...keys, side: side.name }, { kernel: keys.kernel, side: side.name }, keys, { kernel: keys.kernel }];
-    if (!tried.some(kernelscope.goTo)) kernelscope.say(element, `${about[0]}: no table of this page has a row of it`);
+    if (!tried.some(kernelscope.goTo)) kernelscope.say(element, `${about[0]}: no table of this page has a row for it`);
   };
 
   const tools = (element, data, state, again) => {
@@ -90,7 +90,7 @@
     tools(element, data, state, draw);
     draw();
     element.onresize = draw;
-    element.addEventListener("wheel", scrollsPage, { capture: true, passive: true }); // once, however often it is drawn
+    element.addEventListener("wheel", scrollsPage, { capture: true, passive: true }); // once, even if it is drawn again
     element.style.touchAction = "pan-y";
   };
 })();

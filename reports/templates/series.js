@@ -1,13 +1,13 @@
 "use strict";
-// Lines over time or over a number, one panel a chart. data: {stacked, charts: [{title, about, x: {name, unit, log, ticks}, y: {name,
-// unit, log}, steps, series: [{name, x, y, low, high}], spans: [[from, to]]}]}. Stacked charts are all shown, of others one is chosen;
-// steps: values hold until the next one.
+// Lines over time or over a number, one panel per chart. data: {stacked, charts: [{title, about, x: {name, unit, log, ticks}, y: {name,
+// unit, log}, steps, series: [{name, x, y, low, high}], spans: [[from, to]]}]}. Stacked charts are all shown, others one at a time;
+// steps: a value holds until the next one.
 (() => {
   const PANEL = 250; // px of a chart, its title and its axis included
   const SYMBOLS = ["circle", "rect", "triangle", "diamond", "roundRect", "pin", "arrow"];
   const DASHES = ["solid", [6, 3], [2, 2], [9, 3, 2, 3]];
   const states = new WeakMap();
-  // ECharts takes every turn of the wheel, whatever it was told to take; without a key it scrolls the page
+  // ECharts handles every turn of the wheel, whatever its options; without a key it should scroll the page
   const scrollsPage = (event) => { if (!event.ctrlKey) event.stopPropagation(); };
 
   const number = (value, digits = 4) => value.toLocaleString("en", { maximumSignificantDigits: digits });
@@ -52,7 +52,7 @@
 
   const lines = (chart, place, { colours }) => chart.series.flatMap((line, at) => {
     const colour = colours.series[at % colours.series.length];
-    const aside = line.low ? 6 * (at - (chart.series.length - 1) / 2) : 0; // so that intervals at one place do not hide each other
+    const aside = line.low ? 6 * (at - (chart.series.length - 1) / 2) : 0; // so that intervals at one place do not overlap
     const drawn = {
       type: "line", name: line.name, xAxisIndex: place, yAxisIndex: place, data: line.x.map((x, point) => [x, line.y[point]]),
       symbol: SYMBOLS[at % SYMBOLS.length], symbolOffset: [aside, 0], symbolSize: line.x.length > 60 ? 3 : 7, showSymbol: line.x.length <= 60,
@@ -65,7 +65,7 @@
     return line.low ? [drawn, intervals(line, place, colour, aside)] : [drawn];
   });
 
-  // What is said of the points at one place of a chart: every series with its value there, and its interval.
+  // The text for one place of a chart: every series with its value and interval there.
   const said = (chart, points) => {
     const [first] = points;
     const [x, y] = [form(chart.x), form(chart.y)];
@@ -105,7 +105,7 @@
     };
   };
 
-  // The part of the axis that is shown, in percent, moved or made wider by a key.
+  // The visible part of the axis, in percent, after a key moved or widened it.
   const KEYS = {
     "+": ([from, to]) => [from + (to - from) / 4, to - (to - from) / 4],
     "-": ([from, to]) => [from - (to - from) / 2, to + (to - from) / 2],
@@ -153,7 +153,7 @@
     tools(element, data, state, draw);
     draw();
     element.onresize = draw;
-    element.addEventListener("wheel", scrollsPage, { capture: true, passive: true }); // once, however often it is drawn
+    element.addEventListener("wheel", scrollsPage, { capture: true, passive: true }); // once, even if it is drawn again
     element.style.touchAction = "pan-y";
   };
 })();

@@ -1,9 +1,9 @@
 "use strict";
-// Tables that are sorted by the buttons in their heads (from large to small, the other way, as they came), filtered by words, grouped
-// with sums, copied as CSV; columns are chosen, and links lead to rows. Of a long table the first rows are shown until asked; where
-// it is very long then, only what is in sight is laid out (windowed.js).
+// Tables: buttons in their heads sort them (descending, ascending, original order); they can be filtered by words, grouped with sums
+// and copied as CSV, columns can be chosen, and links lead to rows. A long table shows its first rows until the reader asks for all;
+// of a very long one only the visible rows are laid out (windowed.js).
 (() => {
-  const FEW = 15, ALL = 20; // rows that are shown at first, or all where they are so few
+  const FEW = 15, ALL = 20; // rows shown at first, or all if there are no more than ALL
   const NS_PER = { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9 };
   const fixed = (value, decimals) => value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
   const significant = (value) => fixed(value, Math.abs(value) < 9.995 ? 2 : Math.abs(value) < 99.95 ? 1 : 0);
@@ -12,7 +12,7 @@
     const unit = Object.keys(NS_PER).findLast((name) => NS_PER[name] <= Math.max(Math.abs(ns), 1));
     return `${significant(ns / NS_PER[unit])} ${unit}`;
   };
-  // how sums are written: as Python wrote the rows (reports/units.py)
+  // sums are formatted as Python formats the rows (reports/units.py)
   const written = (value, how) => {
     if (how === "duration") return duration(value);
     if (how === "count") return fixed(value, Number.isInteger(value) || value >= 100 ? 0 : 1);
@@ -22,7 +22,7 @@
     return fixed(value / NS_PER[unit], Number(decimals));
   };
 
-  // What a column of TanStack Table is: its values are exact (integer ns, shares of 1), and what is unknown is undefined.
+  // A column for TanStack Table: its values are exact (integer ns, shares of 1), and unknown ones are undefined.
   const column = (head, place, nameOf) => {
     const numeric = head.classList.contains("number");
     const value = ({ cells }) => cells[place].dataset.value;
@@ -32,12 +32,12 @@
       sortingFn: numeric ? "basic" : "alphanumeric",
       sortUndefined: "last",
       sortDescFirst: numeric,
-      enableHiding: place > 0, // the first says what a row is about
+      enableHiding: place > 0, // the first one names the row
       aggregationFn: place === 0 ? (_, rows) => nameOf(rows[0].original) : head.dataset.sums ? sum : () => undefined,
     };
   };
 
-  // undefined where no row of a group has a value: unknown, not 0
+  // undefined if no row of a group has a value: unknown, not 0
   const sum = (id, rows) => {
     const values = rows.map((row) => row.getValue(id)).filter((value) => value !== undefined);
     return values.length ? values.reduce((total, value) => total + value, 0) : undefined;
@@ -53,7 +53,7 @@
       this.heads = [...this.element.tHead.rows[0].cells];
       this.rows = [...this.body.rows];
       this.words = [];
-      this.only = null; // the rows that something else chose, by id
+      this.only = null; // the rows that another part of the page chose, by id
       this.windowed = new Windowed(view.querySelector(".scroll"));
       this.table = this.made();
       for (const button of this.element.querySelectorAll("thead button")) {
@@ -70,7 +70,7 @@
       this.group(choice?.value);
     }
 
-    // Adds the rows that the page holds packed, if it does.
+    // Adds the packed rows of the page, if there are any.
     async complete(further) {
       if (!further) return;
       const holder = document.createElement("template");
@@ -80,7 +80,7 @@
       this.draw();
     }
 
-    get most() { return 2 * this.rows.length; } // each in a group of its own
+    get most() { return 2 * this.rows.length; } // each in its own group
 
     made() {
       const names = [...this.view.querySelectorAll("[data-group] option")].map((option) => option.value).filter(Boolean);
@@ -138,7 +138,7 @@
 
     narrow() { this.table.setGlobalFilter(this.words.length || this.only ? { words: this.words, only: this.only } : undefined); }
 
-    // Groups, largest first where the rows came so, and with all closed.
+    // Groups the rows, with all groups closed, and largest first if the rows were.
     group(name) {
       this.key = name || null;
       this.table.setState((state) => ({
@@ -147,15 +147,15 @@
       }));
     }
 
-    // The order of a table whose rows come with the largest first: its groups do, too. Nothing where rows have an order of their own.
+    // The order of groups in a table whose rows are largest first: the same. Empty if rows have another order.
     asItCame() {
       const place = this.heads.findIndex((head) => head.dataset.sums);
-      const values = this.rows.slice(0, -1).map((row) => Number(row.cells[place]?.dataset.value)); // the last row may stand for others
+      const values = this.rows.slice(0, -1).map((row) => Number(row.cells[place]?.dataset.value)); // the last row may sum up others
       const falls = place > 0 && values.every((value, row) => !row || value <= values[row - 1]);
       return falls ? [{ id: String(place), desc: true }] : [];
     }
 
-    // Shows a row that is filtered away, in a group that is closed, or below the first ones.
+    // Shows a row that is filtered out, in a closed group, or below the first ones.
     reveal(row) {
       if (!this.passes(row)) {
         this.only = null;
@@ -181,7 +181,7 @@
         if (sorted) head.setAttribute("aria-sort", sorted.desc ? "descending" : "ascending");
         else head.removeAttribute("aria-sort");
       });
-      if (this.element.tFoot) this.element.tFoot.hidden = Boolean(this.words.length || this.only); // it is of all rows
+      if (this.element.tFoot) this.element.tFoot.hidden = Boolean(this.words.length || this.only); // it sums all rows
       if (this.more) this.sayMore();
       const output = this.view.querySelector("output");
       if (output) output.textContent = this.said();
@@ -195,7 +195,7 @@
       return this.key ? `${rows} in ${this.table.getGroupedRowModel().rows.length} groups` : rows;
     }
 
-    // The button below a long table that shows all of its rows, or the first ones again.
+    // The button below a long table that shows all of its rows, or only the first ones again.
     fold() {
       this.more = document.createElement("button");
       this.more.type = "button";
@@ -209,10 +209,10 @@
     sayMore() {
       const count = this.table.getPrePaginationRowModel().rows.length;
       this.more.hidden = count <= this.few();
-      this.more.textContent = this.all() ? `Show the first ${this.few()} only` : `Show all ${count} rows`;
+      this.more.textContent = this.all() ? `Show only the first ${this.few()}` : `Show all ${count} rows`;
     }
 
-    // What a table offers besides: which columns are shown, and its rows as CSV.
+    // More tools of a table: the choice of columns, and copying as CSV.
     offer(tools) {
       if (this.heads.length > 4) {
         const [chooser, summary, style] = ["details", "summary", "style"].map((name) => document.createElement(name));
@@ -248,10 +248,10 @@
       return label;
     }
 
-    // All rows that the filter leaves, in their order, with exact numbers: integer ns, shares of 1.
+    // All rows that pass the filter, in order, with exact numbers: integer ns, shares of 1.
     csv() {
       const cell = (text) => {
-        const safe = /^[=+@\t\r-]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text; // no spreadsheet takes it for a formula
+        const safe = /^[=+@\t\r-]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text; // so that no spreadsheet takes it for a formula
         return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
       };
       const line = (cells, value) => [...cells].map((one) => cell(value(one))).join(",");
@@ -308,7 +308,7 @@
     }
   }
 
-  // Puts text where it can be pasted from; on pages without the clipboard's interface as a selection that is copied.
+  // Copies text to the clipboard; on pages without the clipboard API by copying a selection.
   const kept = async (text) => {
     if (navigator.clipboard) return navigator.clipboard.writeText(text);
     const box = document.createElement("textarea");
@@ -342,8 +342,8 @@
     if (row && row.parentElement.tagName !== "TBODY") row.scrollIntoView();
     if (row?.parentElement.tagName !== "TBODY") return;
     tables.get(row.closest(".view").id).reveal(row);
-    row.classList.add("target"); // a row that was moved is no longer :target
-    (row.hidden ? row.closest(".scroll") : row).scrollIntoView({ block: "center" }); // its own box brings it into sight
+    row.classList.add("target"); // a moved row is no longer :target
+    (row.hidden ? row.closest(".scroll") : row).scrollIntoView({ block: "center" }); // its scrolling box brings it into view
   };
   addEventListener("hashchange", target);
   Promise.all([...tables.values()].map((table) => table.ready)).then(() => {

@@ -1,14 +1,14 @@
 "use strict";
-// The timeline of a recording, or of a step of several: rows of events below each other, sides aligned at their start. Axes, zoom
-// and canvas are ECharts'; what is drawn of a row is chosen here: where events are narrower than a pixel they are put together, level
-// by level, so that a row never has more to draw than the page has pixels. All times are ns from the start.
+// The timeline of a recording, or of one step of several: rows of events, with sides aligned at their start. ECharts provides axes,
+// zoom and canvas; this script chooses what to draw: events narrower than a pixel are merged, level by level, so a row never has
+// more to draw than the page has pixels. All times are ns from the start.
 (() => {
   const ROW = 13, OWNER = 20, LANE = 20, SIDE = 32; // heights in pixels
-  const FEW = 6; // rows of a lane that are shown at first
+  const FEW = 6; // rows of a lane shown at first
   const FINEST = 64; // ns; levels are four times as coarse each
-  const LETTER = 6.4; // pixels of one letter, about
-  const NARROWEST = 20; // ns that can be zoomed to
-  const views = new WeakMap(); // element -> what outlives drawing it again: {from, to, words, all, sides, legend, stop}
+  const LETTER = 6.4; // approximate pixels of a letter
+  const NARROWEST = 20; // ns: the narrowest zoom
+  const views = new WeakMap(); // element -> what survives drawing it again: {from, to, words, all, sides, legend, stop}
 
   const UNITS = [["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]];
   const unitOf = (ns) => UNITS.find(([, size]) => Math.abs(ns) >= size) ?? UNITS[3];
@@ -16,7 +16,7 @@
     const [unit, size] = unitOf(ns);
     return `${size === 1 || ns >= 100 * size ? Math.round(ns / size) : (ns / size).toPrecision(3)} ${unit}`;
   };
-  // A time as precise as needed where so many ns are seen; its unit suits `reach`, so that times beside each other have one unit.
+  // A time as precise as the visible range needs; its unit suits `reach`, so neighbouring times share a unit.
   const moment = (ns, seen, reach) => {
     const [unit, size] = unitOf(reach);
     const decimals = Math.max(0, Math.min(Math.log10(size), 2 - Math.floor(Math.log10(seen / size))));
@@ -44,13 +44,13 @@
       level.longest[i] = row.lasted[i];
       level.label[i] = row.label[i];
     }
-    level.launched = row.launched; // how long before its start each was launched, -1 unknown, and by which thread
+    level.launched = row.launched; // how long before its start each was launched (-1: unknown), and by which thread
     level.launcher = row.launcher;
     return [level];
   };
 
-  // Events shorter than `size` that follow each other in one interval of this length become one, named after the longest of them,
-  // or the longest that was searched for.
+  // Successive events shorter than `size` in one interval of this length are merged and named after the longest of them, or after the
+  // longest that matches the search.
   const coarser = ({ start, end, busy, longest, events, label, found }, size) => {
     const into = blank(start.length);
     let last = -1, before = -1;
@@ -88,7 +88,7 @@
 
   // --- what a label says -----------------------------------------------------------------------------------------------------
 
-  const textOf = (side, key, label) => side.texts[key]?.[side.labels[key][label]] ?? null; // -1 where nothing is known
+  const textOf = (side, key, label) => side.texts[key]?.[side.labels[key][label]] ?? null; // -1 if unknown
   const KEYS = ["name", "layer", "phase", "kind", "library", "problem", "launch", "arguments"];
 
   const described = ({ side, lane, level, place }) => {
@@ -105,7 +105,7 @@
     ].filter(Boolean);
   };
 
-  // The event as the finest level has it, which alone knows of its launch; several events that are shown as one stay so.
+  // The event in the finest level, the only one that knows its launch; merged events stay merged.
   const exactly = (event) => {
     const [finest] = event.row.levels;
     if (event.level === finest || event.level.events[event.place] > 1) return event;
@@ -119,7 +119,7 @@
 
   // --- the row of a table ----------------------------------------------------------------------------------------------------
 
-  // By what the row of a table may be found, the closest first. alone: whether the page is of one run, whose tables name none.
+  // The keys to find a table row by, most specific first. alone: whether the page has a single run, whose tables name no side.
   const keysOf = (side, lane, label, alone) => {
     const [name, layer, phase, kind, library, problem] = KEYS.map((key) => textOf(side, key, label));
     const mine = alone ? {} : { side: side.name };
@@ -141,12 +141,12 @@
 
   // --- what there is to draw -------------------------------------------------------------------------------------------------
 
-  // Returns the sides with rows that can be drawn.
+  // Returns the sides with drawable rows.
   const prepared = (data) => data.sides.map((side) => ({
     ...side, lanes: side.lanes.map((lane) => ({ ...lane, rows: lane.rows.map((row) => ({ levels: decoded(row) })) })),
   }));
 
-  // Returns everything that is drawn with its place: {kind: side, lane or row, y, height, ...}, and the whole height.
+  // Returns everything to draw with its place: {kind: side, lane or row, y, height, ...}, and the whole height.
   const laidOut = (sides, all) => {
     const entries = [];
     let y = 0;
@@ -168,8 +168,8 @@
     return { entries, height: y };
   };
 
-  // Marks what the words say in every label of every side; returns how many events and ns that is, and whether short ones that
-  // are put together with them are in it.
+  // Marks the labels of every side that match the words; returns the number and the ns of these events, and whether they include
+  // short events merged with them.
   const search = (sides, words) => {
     const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
     let count = 0, busy = 0, together = false;
@@ -192,7 +192,7 @@
     return { searching: wanted.length > 0, count, busy, together };
   };
 
-  // Everything that was found, in the order of lanes.
+  // All matches, in the order of lanes.
   const foundIn = (sides) => {
     const found = [];
     for (const side of sides) {
@@ -206,12 +206,12 @@
     return found;
   };
 
-  // Black or white, whichever can be read on a colour (#rrggbb).
+  // Black or white, whichever is readable on a colour (#rrggbb).
   const inkOn = (colour) => {
     const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255);
     return 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 ? "#000000" : "#ffffff";
   };
-  // What is of no kind, such as ranges and operators, has a tint for its name, so that neighbours can be told apart.
+  // Events without a kind, such as ranges and operators, get a tint from their name, so that neighbours differ.
   const TINTS = ["#a9c1d9", "#d9c3a9", "#b5d0b5", "#d3b5cf", "#c9c9a3", "#a9cfd0", "#d9b3ac", "#bdb9dc"];
   const tintOf = (name) => {
     let number = 0;
@@ -236,18 +236,18 @@
     }),
   );
 
-  // A name in so many letters: without its namespaces (aten::) where it does not fit otherwise.
+  // A name in at most so many letters, without namespaces (aten::) if it does not fit otherwise.
   const fitted = (name, room) => {
     const short = name.length > room && /^[\w:]+$/.test(name) ? name.slice(name.lastIndexOf("::") + 1).replace(/^:/, "") : name;
     return short.length > room ? `${short.slice(0, room - 1)}…` : short;
   };
 
-  // Returns what a row looks like: a path for each colour, and the names that fit. at: {left, scale, x, width} in pixels.
+  // Returns the drawing of a row: a path for each colour, and the names that fit. at: {left, scale, x, width} in pixels.
   const drawnRow = (entry, y, at, fills, { searching, font }) => {
     const { side, lane, row } = entry;
     const level = levelFor(row, 1 / at.scale);
     const slots = lane.kind === "step" ? side.owners : TINTED.has(lane.kind) ? side.tinted : side.colours;
-    const copies = lane.kind === "copies" ? side.copies : -1; // the one colour of all of them, where the first lane has it
+    const copies = lane.kind === "copies" ? side.copies : -1; // their common colour, if the first lane has it
     const height = entry.height - 2;
     const paths = new Map(), texts = [];
     const until = (at.x + at.width - at.left) / at.scale;
@@ -314,7 +314,7 @@
   });
 
   const HINT = "Drag, A and D or arrow keys: move. Ctrl and wheel, W and S or + and −: zoom. Home: all. /: search; Enter there shows "
-    + "the next event. A click, or Enter on the event shown: details. Shift and two clicks: the time between them.";
+    + "the next event. Click, or Enter on the event shown: details. Shift and two clicks: the time between them.";
 
   // --- the part --------------------------------------------------------------------------------------------------------------
 
@@ -372,11 +372,11 @@
       const at = { left, scale: api.size([1e6, 0])[0] / 1e6, x: params.coordSys.x, width: params.coordSys.width };
       const how = { searching: this.hits.searching, font: colours.font };
       const children = entry.kind === "row" ? drawnRow(entry, y, at, this.fills, how) : drawnText(entry, y, at, colours);
-      return { type: "group", $mergeChildren: false, children }; // else what an empty row held before would stay
+      return { type: "group", $mergeChildren: false, children }; // else the old content of an empty row would stay
     }
 
-    // A time on the axis, asked of while the axis is drawn: it is zoomed before the view is told of it. Those at its ends stand
-    // inside of them; others so near to them would be cut off.
+    // A time on the axis, called while the axis is drawn: it is zoomed before the view knows. Labels at the ends are inside them; others
+    // close to the ends would be cut off.
     labelled(ns) {
       const [from, to] = this.chart.getModel().getComponent("xAxis").axis.scale.getExtent();
       const edge = Math.min(ns - from, to - ns) / (to - from) * this.element.clientWidth;
@@ -414,7 +414,7 @@
       ];
     }
 
-    // Shows a time range: kept within the step, and wide enough.
+    // Shows a time range, limited to the whole, and wide enough.
     show(start, end) {
       const width = Math.min(Math.max(end - start, NARROWEST), this.wall);
       const begin = Math.min(Math.max(start, 0), this.wall - width);
@@ -434,7 +434,7 @@
 
     // --- pointing ------------------------------------------------------------------------------------------------------------
 
-    // The event under a place of the canvas: its entry with {level, place}, or null.
+    // The event at a place of the canvas: its entry with {level, place}, or null.
     under(x, y) {
       const entry = this.entries.find((one) => one.y <= y - TOP && y - TOP < one.y + one.height);
       if (entry?.kind !== "row") return null;
@@ -447,7 +447,7 @@
       return null;
     }
 
-    // Frames an event; of none, takes frame and tip away.
+    // Frames an event; without one, removes frame and tip.
     mark(event) {
       this.drawArrow();
       this.frame.attr({ invisible: !event });
@@ -468,7 +468,7 @@
       this.tip.style.top = `${y + 18}px`;
     }
 
-    // Several events that are drawn as one are zoomed into; of one the details are shown.
+    // Zooms into merged events; shows the details of a single one.
     click(event) {
       if (!event) return;
       const { level, place } = event, margin = (level.end[place] - level.start[place]) / 4;
@@ -476,7 +476,7 @@
       else this.show(level.start[place] - margin, level.end[place] + margin);
     }
 
-    // Shows all that is known of an event below the timeline, with the way to its row in a table, and an arrow from its launch.
+    // Shows the details of an event below the timeline, with a link to its table row, and an arrow from its launch.
     tellAll(shown) {
       const event = exactly(shown), { side, lane, level, place } = event, label = level.label[place], length = level.end[place] - level.start[place];
       const launched = level.launched?.[place] ?? -1;
@@ -495,12 +495,12 @@
       this.view.details = made("div", { className: "details" }, button, close, list);
       document.getElementById(`${this.element.id}-said`).after(this.view.details);
       this.view.told = event;
-      this.tip.hidden = true; // it would hide what it repeats
+      this.tip.hidden = true; // it would cover the details that it repeats
       this.drawArrow();
       kernelscope.say(this.element, described(event).join("; "));
     }
 
-    // An arrow from the host's launch to the event whose details are shown, where both are on the screen.
+    // An arrow from the host's launch to the event whose details are shown, if both are visible.
     drawArrow() {
       this.arrow.attr({ invisible: true });
       const event = this.view.told, launched = event?.level.launched?.[event.place] ?? -1;
@@ -515,20 +515,20 @@
       this.arrow.attr({ invisible: false, shape });
     }
 
-    // The first of two places whose distance is asked for, then the distance.
+    // The first of two places to measure between, then the distance.
     measure(x) {
       const at = this.view.from + (x - BESIDE) / this.scale;
       const first = this.view.first;
       this.view.first = first === undefined ? at : undefined;
       const [low, high] = [Math.min(first ?? at, at), Math.max(first ?? at, at)];
-      const said = first === undefined ? "; Shift and a click at another place tells the time between" : "";
+      const said = first === undefined ? "; Shift and click another place to measure the time between" : "";
       kernelscope.say(this.element, said ? `${moment(at, this.seen, this.wall)}${said}` : `${Math.round(high - low)} ns (${duration(high - low)}) from ${moment(low, this.seen, this.wall)} to ${moment(high, this.seen, this.wall)}`);
     }
 
     goToRow(event) {
       const said = described(event).join("; ");
       const gone = keysOf(event.side, event.lane, event.level.label[event.place], this.sides.length === 1).some(kernelscope.goTo);
-      kernelscope.say(this.element, gone ? said : `${said}. None of the tables has a row for it.`);
+      kernelscope.say(this.element, gone ? said : `${said}. No table has a row for it.`);
     }
 
     listenToTheMouse() {
@@ -546,7 +546,7 @@
         if (event?.shiftKey) this.measure(offsetX);
         else this.click(this.under(offsetX, offsetY));
       });
-      // ECharts takes every turn of the wheel, whatever it was told to take; without a key it scrolls the page
+      // ECharts handles every turn of the wheel, whatever its options; without a key it should scroll the page
       this.element.addEventListener("wheel", (event) => {
         if (!event.ctrlKey && !event.shiftKey) event.stopPropagation();
       }, { capture: true, passive: true, signal: this.view.stop.signal });
@@ -567,12 +567,12 @@
 
     tell() {
       const { searching, count, busy, together } = this.hits;
-      const more = together ? " with what is drawn as one with them" : "";
+      const more = together ? " with events merged with them" : "";
       const told = `${count} event${count === 1 ? "" : "s"}, ${duration(busy)}${more}; Enter shows the next`;
       this.outcome.textContent = searching ? told : "";
     }
 
-    // Shows the next event that was searched for, in the order of lanes, at a fifth of the width.
+    // Shows the next match, in the order of lanes, at a fifth of the width.
     showNext() {
       this.found ??= foundIn(this.sides);
       if (!this.found.length) return;
@@ -636,7 +636,7 @@
       this.tell();
     }
 
-    // Between the tools, which are not printed, and what it explains.
+    // Between the tools, which are not printed, and the chart.
     explainColours(data) {
       this.view.legend?.remove();
       this.view.legend = made("div", {}, ...legendOf(data, this.fills));

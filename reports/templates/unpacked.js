@@ -1,5 +1,5 @@
 "use strict";
-// Returns the text of a script element that holds JSON, or compressed text as reports/interactive.py packs it.
+// Returns the text of a script element with JSON, or with compressed text as reports/interactive.py packs it.
 const unpacked = async (text) => {
   const data = JSON.parse(text);
   if (!("gzip" in data)) return text;

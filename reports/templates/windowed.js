@@ -1,8 +1,8 @@
 "use strict";
-// Lays out of a long table only the rows in sight, in a box that scrolls: thousands of rows then cost what a hundred do. Which rows
-// those are TanStack Virtual works out. The others stay in the page, hidden, so that links find them.
+// Lays out only the visible rows of a long table, in a scrolling box, so thousands of rows cost as little as a hundred. TanStack
+// Virtual computes which rows these are. The others stay in the page, hidden, so that links find them.
 class Windowed {
-  static FROM = 100; // shorter tables stand in the page as they are
+  static FROM = 100; // shorter tables are shown whole
 
   constructor(box) {
     this.box = box;
@@ -13,7 +13,7 @@ class Windowed {
     this.laid = new Set();
   }
 
-  // A row as high as all of those that are not laid out above, or below.
+  // A row as high as all rows above, or below, that are not laid out.
   space() {
     const row = document.createElement("tr"), cell = document.createElement("td");
     row.className = "space";
@@ -23,7 +23,7 @@ class Windowed {
     return row;
   }
 
-  // Takes over rows that were just put into the table, in their order, where they are many.
+  // Takes over rows that were just put into the table, in order, if there are many.
   take(rows) {
     this.leave();
     if (rows.length <= Windowed.FROM) return;
@@ -60,7 +60,7 @@ class Windowed {
     this.loosen();
   }
 
-  // Gives each column the width that it has now, so that columns stay where they are while rows come and go.
+  // Fixes the current width of each column, so that columns do not move while rows come and go.
   fit() {
     if (!this.rows.length) return;
     this.loosen();
@@ -92,7 +92,7 @@ class Windowed {
     }
     last.after(after);
     this.laid = now;
-    const heights = rows.map((row) => row.offsetHeight); // a name that needs two lines is higher
+    const heights = rows.map((row) => row.offsetHeight); // names of two lines are higher
     this.measuring = true;
     items.forEach(({ index }, place) => this.virtual.resizeItem(index, heights[place]));
     this.measuring = false;
@@ -101,7 +101,7 @@ class Windowed {
     after.firstChild.style.height = `${Math.max(0, beneath)}px`;
   }
 
-  // Brings one of the rows into sight.
+  // Scrolls one of the rows into view.
   reach(row) {
     const place = this.rows.indexOf(row);
     if (place >= 0) this.virtual.scrollToIndex(place, { align: "center" });

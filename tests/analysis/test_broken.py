@@ -71,7 +71,7 @@ def test_a_pipe_in_place_of_a_table_is_refused(tmp_path):
     pq.write_table(pa.table({"id": [1], "value": ["gemm"]}), folder / "StringIds.parquet")
     done = said("breakdown", folder, timeout=20)
     assert done.returncode == 3
-    assert done.stderr.endswith("KERNEL.parquet: damaged (no plain file); copy or export the folder again\n")
+    assert done.stderr.endswith("KERNEL.parquet: damaged (not a regular file); copy or export the folder again\n")
     assert done.stderr.count("\n") == 1
 
 

@@ -31,7 +31,7 @@ def test_a_folder_takes_the_place_of_another_at_once_or_leaves_it(tmp_path: Path
         return new
 
     whole.name_folder(written("first"), folder, replacing=False)
-    with pytest.raises(EvidenceError, match="result: another command wrote it meanwhile"):
+    with pytest.raises(EvidenceError, match="result: another command has written it in the meantime"):
         whole.name_folder(written("second"), folder, replacing=False)
     assert (folder / "content").read_text() == "first"
     number = folder.stat().st_ino

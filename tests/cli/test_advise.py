@@ -38,7 +38,7 @@ def test_markdown(capsys):
 def test_a_folder_of_several_is_refused(tmp_path, capsys):
     (tmp_path / "notes.txt").write_text("of somebody's")
     assert main(["advise", str(tmp_path)]) == 3
-    assert "a folder that is no recording by itself; name one of the files in it" in capsys.readouterr().err
+    assert "a folder that is not a recording itself; name one of the files in it" in capsys.readouterr().err
 
 
 def test_a_capture_is_reported_without_importing_it_first(tmp_path, capsys):
@@ -64,5 +64,5 @@ def test_a_page_goes_beside_what_is_reported(tmp_path, capsys):
     capsys.readouterr()
     page.write_text("somebody else's")
     assert main(["report", str(copied)]) == 3
-    assert "is no page of ours" in capsys.readouterr().err
+    assert "is not a kernelscope page" in capsys.readouterr().err
     assert page.read_text() == "somebody else's"

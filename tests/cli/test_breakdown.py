@@ -11,6 +11,7 @@ from kernelscope.cli.main import main
 from tests.places import ROOT, corpus
 
 CAPTURE = ROOT / "tests/data/cupti/cupti.records"
+STEPS = ROOT / "tests/data/gpu/h200/mlp.pt.trace.json.gz"
 NSYS = "nsys/GindaChen__nsys-ai__h100_2gpu_1s_v1.sqlite"
 
 
@@ -40,6 +41,18 @@ def test_the_columns_that_were_asked_for(capsys):
     assert head == ["kernel", "time, ms", "share", "calls"]
     assert whole[2] == "100.0%"
     assert sum(float(line[1]) for line in (first, second, rest, host)) == pytest.approx(float(whole[1]), abs=0.02)
+
+
+def test_calls_and_durations_are_of_one_step_as_times_are(capsys):
+    """Kernels that do not overlap take the same time either way."""
+    arguments = ("--by", "kernel", "--columns", "kernel,calls,durations,ms", "--rows", "2", "--format", "markdown")
+    out = shown(capsys, STEPS, *arguments)[1]
+    lines = [line.strip("| ").split(" | ") for line in out.splitlines() if line.startswith("|")]
+    durations, times = ([float(line[place]) for line in lines[2:5]] for place in (2, 3))
+    assert durations == times
+    whole = json.loads(shown(capsys, STEPS, "--by", "kernel", "--format", "json")[1])
+    assert whole["steps"] == 5
+    assert sum(durations) == pytest.approx(whole["totals"]["kernel_sum_ns"] / 5 / 1e6, abs=0.02)
 
 
 @pytest.mark.parametrize("form", ["table", "markdown"])
@@ -82,7 +95,7 @@ def test_only_what_a_range_holds(capsys):
     status, out, err = shown(capsys, path, "--by", "kernel", "--range", name, "--format", "json")
     assert status == 0, err
     result = json.loads(out)
-    assert f"inside of range {name}, which was open" in err
+    assert f"inside range {name}, open" in err
     assert sum(row["time_ns"] for row in result["rows"]) == result["step_ns"]
     opened = trace.ranges[trace.ranges["name"] == name]
     launches = trace.kernels[trace.kernels["launch_ns"].notna()]
@@ -166,7 +179,7 @@ def test_rows_that_hold_others(capsys):
     path = corpus(NSYS)
     status, out, _ = shown(capsys, path, "--by", "range", "--inclusive")
     assert status == 0
-    assert "with what is inside: rows overlap" in out
+    assert "inclusive: rows overlap" in out
     assert " own " in out
 
 

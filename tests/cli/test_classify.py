@@ -39,14 +39,14 @@ def test_one_name(capsys):
         "rule": row["rule"],
         "pattern": rule.pattern,
         "example": rule.example,
-        "explanation": f"rule {row['rule']} takes the name for gemm",
+        "explanation": f"rule {row['rule']} says that it is gemm",
     }
 
 
 def test_the_operator_decides(capsys):
     (row,) = rows(capsys, "volta_sgemm_128x64_nn", "--operator", "aten::cudnn_convolution")
     assert (row["kind"], row["decided_by"]) == ("convolution forward", "operator")
-    assert row["explanation"].endswith("takes the name for gemm; the operator is convolution forward")
+    assert row["explanation"].endswith("says that it is gemm; the operator is convolution forward")
     (row,) = rows(capsys, "igemm_bwd_gtcx3_nhwc_bf16", "--operator", "aten::convolution_backward")
     assert (row["kind"], row["decided_by"]) == ("convolution data gradient", "name")
     (row,) = rows(capsys, "volta_scudnn_128x64_relu_interior_nn_v1", "--phase", "backward")
@@ -56,19 +56,19 @@ def test_the_operator_decides(capsys):
 def test_what_is_unknown_is_said(capsys):
     (row,) = rows(capsys, "zzz", "--operator", "yyy")
     assert (row["kind"], row["library"], row["rule"], row["decided_by"]) == ("unknown", None, None, "nothing")
-    assert row["explanation"] == "no rule fires for the name; no rule knows the operator"
+    assert row["explanation"] == "no rule matches the name; no rule matches the operator"
     (row,) = rows(capsys, "triton__0d1d2d3de")
     assert (row["kind"], row["library"]) == ("unknown", "triton")
-    assert row["explanation"].endswith("tells the library only")
+    assert row["explanation"].endswith("knows the library only")
     (row,) = rows(capsys, "zzz")
-    assert row["explanation"] == "no rule fires for the name"
+    assert row["explanation"] == "no rule matches the name"
 
 
 @pytest.mark.parametrize("form", ["table", "markdown"])
 def test_for_reading(form, capsys):
     assert main.main(["classify", "ampere_sgemm_128x64_tn", "--format", form]) == 0
     out = capsys.readouterr().out
-    for text in ("tensor core", "cublas", "128x64", "takes the name for gemm", "pattern", "example"):
+    for text in ("tensor core", "cublas", "128x64", "says that it is gemm", "pattern", "example"):
         assert text in out
     assert main.main(["classify", *NAMES, "--format", form]) == 0
     out = capsys.readouterr().out

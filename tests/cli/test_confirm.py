@@ -67,7 +67,7 @@ def test_what_helps_is_confirmed_and_what_does_nothing_is_not(recorded: Path) ->
     assert changed["met"] == ["anomaly detection"]
     assert rows["channels-last"]["verdict"] == "nothing to change", "it has no convolutions"
     if result["together"]:
-        assert "leave torch.autograd.set_detect_anomaly out" in result["keep"]
+        assert "remove torch.autograd.set_detect_anomaly" in result["keep"]
         assert result["account"]["a_ns"] > 0
         assert list(recorded.glob("confirm/kept/*/*/run.json"))
     [log] = recorded.glob("confirm/trials/*/unchanged/1/log.txt")
@@ -137,7 +137,7 @@ def test_ctrl_c_ends_trials_at_once_and_the_same_command_goes_on(recorded: Path,
     os.killpg(process.pid, signal.SIGINT)
     _, stderr = process.communicate(timeout=10)
     assert process.returncode == 130
-    assert "the same command goes on with them" in stderr
+    assert "the same command continues them" in stderr
     assert "Traceback" not in stderr
     kept = _whole(tmp_path / "trials")
     assert all(json.loads(path.read_text())["exit_status"] == 0 for path in kept)
@@ -198,20 +198,20 @@ def test_changes_of_a_workload_take_turns_window_by_window(recorded: Path, tmp_p
 
 def test_what_cannot_be_tried_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["confirm", str(tmp_path)]) == 2
-    assert "only what `profile`, `run` or `compare` recorded can run again" in capsys.readouterr().err
+    assert "only recordings of `profile`, `run` or `compare` can run again" in capsys.readouterr().err
     assert main(["confirm", "--only", "magic", str(tmp_path)]) == 2
-    assert "no such change; there are compiled-model" in capsys.readouterr().err
+    assert "no such change; choose one of compiled-model" in capsys.readouterr().err
     assert main(["confirm", "--rounds", "2", str(tmp_path)]) == 2
     assert "--rounds 2: at least 3" in capsys.readouterr().err
     for command in (["advise", str(tmp_path)], ["explain", str(tmp_path), str(tmp_path)]):
         assert main([*command, "--rounds", "4"]) == 2
-        assert "--rounds, --budget and --only are of trials: add --confirm" in capsys.readouterr().err
+        assert "--rounds, --budget and --only are options of trials: add --confirm" in capsys.readouterr().err
     assert main(["confirm", str(tmp_path), "--budget", "4m", "--rounds", "2"]) == 2
     assert "--rounds 2: at least 3" in capsys.readouterr().err, "options of a folder stand behind it, too"
     assert main(["confirm", str(tmp_path), "--budget", "4m", "python", "train.py"]) == 2
-    assert "python: another command stands behind --" in capsys.readouterr().err
+    assert "python: write another command after --" in capsys.readouterr().err
     assert main(["confirm", str(tmp_path), "--", "python", "train.py"]) == 2
-    assert "only what `profile`, `run` or `compare` recorded" in capsys.readouterr().err
+    assert "only recordings of `profile`, `run` or `compare`" in capsys.readouterr().err
     assert main(["confirm", str(tmp_path / "none.py")]) == 2
     assert "no such script" in capsys.readouterr().err
 
@@ -235,18 +235,18 @@ def test_of_a_comparison_the_slowest_framework_is_tried_for_which_a_change_answe
     (tmp_path / "compare.json").write_text(json.dumps({**recorded, "explanations": several}))
     assert main(["confirm", str(tmp_path)]) == 2
     said = capsys.readouterr().err
-    assert "trying on mxnet what makes it slower than fast; others: kernelscope explain" in said
+    assert "trying on mxnet what makes it slower than fast; for others: kernelscope explain" in said
     assert f"{tmp_path / 'mxnet'}: it ran in /gone" in said
     (tmp_path / "compare.json").write_text(json.dumps({**recorded, "explanations": several[:1]}))
     assert main(["confirm", str(tmp_path)]) == 3
-    assert "name one of its run folders to try the advice on that one" in capsys.readouterr().err
+    assert "name one of its run folders to try the advice on it" in capsys.readouterr().err
 
 
 def test_a_command_with_secrets_has_to_be_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = {"schema": "kernelscope/run/1", "profiled": ["python", "train.py", "--token=(not recorded)"], "framework": "pytorch"}
     (tmp_path / "run.json").write_text(json.dumps(run))
     assert main(["confirm", str(tmp_path)]) == 2
-    assert f"{tmp_path}: its command has secrets, which were not recorded; name it behind --" in capsys.readouterr().err
+    assert f"{tmp_path}: its command has secrets, which were not recorded; write the command after --" in capsys.readouterr().err
 
 
 def test_where_it_ran_is_no_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -254,7 +254,7 @@ def test_where_it_ran_is_no_more(tmp_path: Path, capsys: pytest.CaptureFixture[s
     run = {"schema": "kernelscope/run/1", "profiled": ["python", "train.py"], "framework": "pytorch", "directory": gone}
     (tmp_path / "run.json").write_text(json.dumps(run))
     assert main(["confirm", str(tmp_path)]) == 2
-    assert f"it ran in {gone}, which is no more" in capsys.readouterr().err
+    assert f"it ran in {gone}, which no longer exists" in capsys.readouterr().err
 
 
 def test_nothing_is_tried_beside_what_a_killed_command_left_behind(tmp_path: Path) -> None:

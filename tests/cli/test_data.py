@@ -32,7 +32,7 @@ def test_arrays_hold_the_samples_in_their_order_and_are_not_overwritten(cifar10,
     assert np.load(tmp_path / "out" / "train-labels.npy").tolist() == [*range(7)]
     again = convert(folder, "--for", "cnn", "--to", "arrays", "-o", tmp_path / "out")
     assert again.returncode == 2
-    assert "is there already; give --force" in again.stderr
+    assert "exists already; give --force" in again.stderr
 
 
 def test_images_are_decoded_for_the_network(tmp_path):

@@ -52,7 +52,7 @@ def test_all_tables(capture, capsys):
     assert "50.0%" in out, "4 blocks of 8 warps"
     assert "registers" in out
     assert "pinned to device" in out
-    assert "Memory at most: no memory was recorded; PyTorch's profiler does with profile_memory=True" in out
+    assert "Peak memory: no memory was recorded; PyTorch's profiler records it with profile_memory=True" in out
 
 
 def test_json_and_csv(capture, capsys):
@@ -120,7 +120,7 @@ def test_ceilings_of_a_run_are_the_best_that_this_machine_has_reached_since(tmp_
     [
         (["roofline", "{capture}", "--measure"], 2, "needs a run folder"),
         (["roofline", "{capture}", "--ceilings", "{capture}"], 3, "no ceilings of the schema"),
-        (["roofline", "{capture}", "--ceilings", "{capture}", "--measure"], 2, "give one of them"),
+        (["roofline", "{capture}", "--ceilings", "{capture}", "--measure"], 2, "give only one of them"),
         (["roofline", "{capture}", "--ceilings", "missing.json"], 3, "missing.json: cannot be read"),
         (["roofline", "{capture}", "--figure", "no-such-folder/x.svg"], 3, "cannot be drawn"),
         (["roofline", "{capture}", "--figure", "x.nonsense"], 3, "cannot be drawn"),

@@ -106,7 +106,7 @@ def test_work_that_runs_in_a_later_step_is_refused(run, capsys):
     folder, _, trace = run
     trace.kernels["launch_ns"] = (trace.kernels["start_ns"] - 430_000_000).clip(lower=0)
     assert main.main(["energy", str(folder), "--by", "layer"]) == 3
-    assert "of the device's work runs in a later step than it was launched in" in capsys.readouterr().err
+    assert "of the device's work runs in a later step than the one that launched it" in capsys.readouterr().err
 
 
 def _without(tmp_path, **record):

@@ -89,7 +89,7 @@ def test_one_failure_does_not_stop_the_rest(tiny, capsys):
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [(row["framework"], row["ready"]) for row in rows] == [("pytorch", "true"), ("mxnet", "false")]
     assert main.main(["env", "create", "pytorch"]) == 0
-    assert "was there already" in capsys.readouterr().err
+    assert "existed already" in capsys.readouterr().err
     for form in ("table", "markdown"):
         assert main.main(["env", "list", "--format", form]) == 0
         assert "pytorch" in capsys.readouterr().out

@@ -121,7 +121,7 @@ def test_all_formats_come_from_one_result(tmp_path, capsys, monkeypatch):
     target.write_text("something else")
     status, out, err = explain(capsys, "a", "b", "-o", target)
     assert (status, out) == (3, "")
-    assert "exists and is no report of kernelscope; name another file" in err
+    assert "exists and is not a kernelscope report; name another file" in err
     assert target.read_text() == "something else"
     assert "is a folder" in explain(capsys, "a", "b", "-o", tmp_path)[2]
 
@@ -139,7 +139,7 @@ def test_all_formats_come_from_one_result(tmp_path, capsys, monkeypatch):
         (["{a}", "{b}", "--format", "csv"], "invalid choice: 'csv'"),
         (["{sides}/fast"], "one side; name the other too"),
         (["nothing.py", "{a}"], "nothing.py: no such script"),
-        ([__file__, "{a}"], "a script is set against another script; name two, and what both get with --arguments"),
+        ([__file__, "{a}"], "a script can only be compared with another script; name two, and their arguments with --arguments"),
     ],
 )
 def test_wrong_use_is_one_line_and_exit_status_2(pair, folder, capsys, arguments, expected):

@@ -51,7 +51,7 @@ def test_tables_that_another_export_left_are_named(form, tmp_path, capsys):
     (target / f"by_pass.{form}").write_text("of another")
     (target / "notes.txt").write_text("mine")
     assert export(KINETO, form, target, "--force") == 0
-    assert f"not of this export, and still in {target}: by_pass.{form}\n" in capsys.readouterr().err
+    assert f"left in {target} from other exports: by_pass.{form}\n" in capsys.readouterr().err
 
 
 def test_nobody_writes_into_a_folder_that_another_export_fills(tmp_path, capsys):
@@ -59,7 +59,7 @@ def test_nobody_writes_into_a_folder_that_another_export_fills(tmp_path, capsys)
     target.mkdir()
     with locks.exclusive_folder(target):
         assert export(KINETO, "csv", target) == 3
-    assert f"{target}: another command writes into it" in capsys.readouterr().err
+    assert f"{target}: another command is writing to it" in capsys.readouterr().err
     assert export(KINETO, "csv", target) == 0
 
 
@@ -96,7 +96,7 @@ def test_an_import_gives_what_its_capture_gives(tmp_path):
         ("compare", "o", "perfetto", 3, "not a run folder"),
         ("compare", ".", "xlsx", 3, "name a file"),
         ("compare", "file", "csv", 3, "name a folder"),
-        ("summary", "o", "chrome", 3, "nothing in it has a time"),
+        ("summary", "o", "chrome", 3, "it has no times"),
         ("compare", "file/o", "markdown", 3, "not writable"),
         ("text", "o", "markdown", 3, "no capture of a known format"),
         ("summary", "summary", "chrome", 3, "exists; name another file"),
@@ -132,7 +132,7 @@ def test_what_is_read_is_never_replaced(tmp_path, capsys):
     (tmp_path / "link").symlink_to(source)
     for target in (source, tmp_path / "link"):
         assert export(source, "chrome", target, "--force") == 2
-        assert "the same file as" in capsys.readouterr().err
+        assert "is the input" in capsys.readouterr().err
     assert source.read_bytes() == KINETO.read_bytes()
 
 
@@ -142,7 +142,7 @@ def test_the_format_is_that_of_the_ending(tmp_path, capsys):
     assert main(["export", str(source), "-o", str(tmp_path / "out.md")]) == 0
     assert (tmp_path / "out.md").read_text().startswith("#")
     assert main(["export", str(source), "-o", str(tmp_path / "out")]) == 2
-    assert "its name tells no format; say --format perfetto, chrome" in capsys.readouterr().err
+    assert "the format is not clear from its name; add --format perfetto, chrome" in capsys.readouterr().err
 
 
 def test_markdown_of_hostile_and_huge_results_stays_short(hostile_result):
@@ -184,4 +184,4 @@ def test_a_report_writes_every_event_beside_its_page_and_links_it(tmp_path, caps
     assert export(KINETO, "perfetto", tmp_path / "by-export.pftrace.gz") == 0
     assert gzip.decompress(trace.read_bytes()) == gzip.decompress((tmp_path / "by-export.pftrace.gz").read_bytes())
     assert main(["report", str(KINETO), "--format", "json", "--perfetto"]) == 2
-    assert "--perfetto: is of the page" in capsys.readouterr().err
+    assert "--perfetto: needs the page" in capsys.readouterr().err

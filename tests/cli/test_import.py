@@ -170,7 +170,7 @@ def test_wrong_use_is_said_in_one_line(trace, tmp_path):
     assert "unknown format 'kinetto'" in unknown
     assert unknown.endswith("did you mean kineto?\n")
     other = _run("import", trace, "--from", "nsys-sqlite", "-o", tmp_path / "out", status=3).stderr
-    assert "is of another format than nsys-sqlite by its content (kineto); leave out --from" in other
+    assert "its content is of format kineto, not nsys-sqlite; leave out --from" in other
     _run("import", trace, "-o", tmp_path / "out")
     assert "--force" in _run("import", trace, "-o", tmp_path / "out", status=3).stderr
     _run("import", trace, "-o", tmp_path / "out", "--force")
@@ -203,7 +203,7 @@ def test_an_import_is_not_exported_into_itself(trace, tmp_path):
     _run("import", trace, "-o", tmp_path / "out")
     before = (tmp_path / "out" / "trace" / "kernels.parquet").read_bytes()
     refused = _run("export", tmp_path / "out", "-o", tmp_path / "out" / "trace", "--format", "parquet", "--force", status=2)
-    assert "lies in what is read" in refused.stderr
+    assert "is inside the input" in refused.stderr
     assert (tmp_path / "out" / "trace" / "kernels.parquet").read_bytes() == before
 
 
@@ -218,7 +218,7 @@ def test_a_file_of_an_import_is_not_replaced_by_what_is_made_of_it(name, trace, 
         ("export", out / ".." / "out", "--format", "markdown"),
     ):
         said = _run(*command, "-o", out / name, "--force", status=2).stderr
-        assert f"{out / name}: lies in what is read, {command[1]}, and is a part of it; name another file" in said
+        assert f"{out / name}: is part of the input {command[1]}; name another file" in said
     assert (out / name).read_bytes() == before
     for _ in range(2):  # a new name, and what was exported there before
         _run("export", out, "-o", out / "events.json", "--force")
@@ -234,7 +234,7 @@ def test_a_pipe_is_no_output(command, trace, tmp_path):
         "report": [trace, "-o", pipe, "--force"],
         "explain": [trace, CAPTURE, "--report", pipe],
     }
-    assert f"{pipe}: no plain file; name one to write" in _run(command, *more[command], status=2).stderr
+    assert f"{pipe}: not a regular file; name one to write" in _run(command, *more[command], status=2).stderr
 
 
 def test_a_failed_import_loses_nothing_that_was_there(trace, tmp_path):
@@ -295,7 +295,7 @@ def test_a_secret_in_a_files_name_is_told(trace, tmp_path):
     ("content", "said"),
     [
         (json.dumps({"traceEvents": [{"ph": "X", "name": "x" * 5000}]}).encode(), "a trace of events; `import --from kineto`"),
-        (json.dumps(TRACE).encode("utf-16"), "a trace of events in UTF-16; turn it into UTF-8"),
+        (json.dumps(TRACE).encode("utf-16"), "a trace of events in UTF-16; convert it to UTF-8"),
     ],
 )
 def test_a_trace_of_events_that_is_not_recognised_is_told_what_to_do(content, said, tmp_path):
@@ -340,7 +340,7 @@ def test_a_table_that_was_changed_since_is_refused(change, imported):
     file = imported / "trace" / "kernels.parquet"
     table = parquet.read_table(file)
     parquet.write_table(change(table).replace_schema_metadata(table.schema.metadata), file)
-    assert f"{file}: was changed since it was imported; import the capture again" in _refused(imported)
+    assert f"{file}: was changed since the import; import the capture again" in _refused(imported)
 
 
 @pytest.mark.parametrize("what", ["trace/kernels.parquet", "trace", "trace/info.json"])
@@ -349,12 +349,12 @@ def test_parts_of_another_import_are_refused(what, imported, trace, tmp_path):
     if what == "trace":
         shutil.rmtree(imported / what)
     (shutil.copytree if what == "trace" else shutil.copy)(tmp_path / "other" / what, imported / what)
-    assert "was changed since it was imported; import the capture again" in _refused(imported)
+    assert "was changed since the import; import the capture again" in _refused(imported)
 
 
 def test_a_table_that_is_gone_is_told(imported):
     (imported / "trace" / "copies.parquet").unlink()
-    assert "copies.parquet: is gone since it was imported; import the capture again" in _refused(imported)
+    assert "copies.parquet: was removed since the import; import the capture again" in _refused(imported)
 
 
 def test_a_change_that_keeps_the_size_is_refused_where_the_table_is_read(imported):
@@ -363,7 +363,7 @@ def test_a_change_that_keeps_the_size_is_refused_where_the_table_is_read(importe
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
     said = _run("export", imported, "-o", imported.parent / "x.json", status=3).stderr
-    assert f"{file}: was changed since it was imported" in said
+    assert f"{file}: was changed since the import" in said
 
 
 @pytest.mark.parametrize(
@@ -377,12 +377,12 @@ def test_tables_of_a_trace_that_was_changed_are_not_shown(command, imported):
     file.write_bytes(content)
     done = _run(command[0], imported, *command[1:], status=3)
     assert done.stdout == ""
-    assert f"{file}: was changed since it was imported; import the capture again" in done.stderr
+    assert f"{file}: was changed since the import; import the capture again" in done.stderr
 
 
 def test_an_import_is_told_to_be_one(imported, tmp_path):
     said = _run("import", imported, "-o", tmp_path / "again", status=3).stderr
-    assert f"{imported}: is an import already; name it itself, as in `kernelscope breakdown {imported}`" in said
+    assert f"{imported}: already an import; use it directly, as in `kernelscope breakdown {imported}`" in said
 
 
 def test_breakdowns_of_another_import_are_made_again(imported, trace, tmp_path):
@@ -408,22 +408,22 @@ def test_imports_without_notes_of_their_files_open_as_before(imported):
 def test_notes_that_are_none_are_refused(notes, imported):
     file = imported / "import.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "files": notes}))
-    assert "what was noted of its files is damaged; import the capture again" in _refused(imported)
+    assert "the record of its files is damaged; import the capture again" in _refused(imported)
 
 
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("tables", None, "'tables' is no object"),
+        ("tables", None, "'tables' is not an object"),
         ("tables", {"kernels": "1"}, "'kernels' is str"),
         ("sources", [{}], "an entry of 'sources' has no 'name'"),
-        ("info", None, "'info' is no object"),
-        ("info", {"warnings": None}, "'warnings' is no list"),
+        ("info", None, "'info' is not an object"),
+        ("info", {"warnings": None}, "'warnings' is not a list"),
         ("info", {"devices": [{"device": None}]}, "'device' is NoneType"),
-        ("devices", "x", "'devices' is no list"),
-        ("devices", [1], "an entry of 'devices' is no object"),
-        ("samples", None, "'samples' is no list"),
-        ("diagnostics", [[1]], "'diagnostics' is no object"),
+        ("devices", "x", "'devices' is not a list"),
+        ("devices", [1], "an entry of 'devices' is not an object"),
+        ("samples", None, "'samples' is not a list"),
+        ("diagnostics", [[1]], "'diagnostics' is not an object"),
     ],
 )
 def test_a_record_of_other_types_is_refused(key, value, said, tmp_path):
@@ -439,11 +439,11 @@ def test_copies_and_captures_of_two_machines_are_refused(tmp_path):
     plain = tmp_path / "unpacked.json"
     plain.write_bytes(gzip.decompress(CAPTURE.read_bytes()))
     same = _run("import", CAPTURE, plain, "-o", tmp_path / "out", status=3).stderr
-    assert same == f"kernelscope: error: {plain}: holds the same as {CAPTURE}, unpacked byte for byte; name one of them\n"
+    assert same == f"kernelscope: error: {plain}: has the same content as {CAPTURE} once unpacked; name one of them\n"
     apart = _run(
         "import", CAPTURE, corpus("kineto/AMD-AGI__TraceLens__b200_eager_trace.json.gz"), "-o", tmp_path / "out", status=3
     )
-    assert "of another machine (cuda:0 is NVIDIA B200, and NVIDIA H200 in" in apart.stderr
+    assert "from another machine (cuda:0 is NVIDIA B200, but NVIDIA H200 in" in apart.stderr
     assert apart.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
@@ -457,7 +457,7 @@ def test_files_with_unrelated_clocks_are_not_put_together(trace, tmp_path):
 
 def test_a_timeline_and_totals_of_what_it_lacks_go_together(trace, summary, tmp_path):
     refused = _run("import", trace, summary, "-o", tmp_path / "out", status=3).stderr
-    assert f"{summary}: holds totals of kernels, and {trace} has them on a timeline; name one of them" in refused
+    assert f"{summary}: has totals of kernels, and {trace} has them on a timeline; name one of them" in refused
     summary.write_text("".join(line for line in SUMMARY.splitlines(keepends=True) if not line.startswith('"GPU')))
     _run("import", trace, summary, "-o", tmp_path / "out")
     both = ks.read(tmp_path / "out")

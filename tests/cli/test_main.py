@@ -30,7 +30,7 @@ def test_a_folder_in_which_nothing_was_recorded_yet_says_so(tmp_path, command):
         done = kernelscope(command, folder)
         assert done.returncode == 3
         assert f"{folder}: nothing was recorded in it yet" in done.stderr
-        assert "--force replaces what is there" in done.stderr
+        assert "--force replaces its contents" in done.stderr
 
 
 @pytest.mark.parametrize("asked", [("--help",), ("help",), ()])

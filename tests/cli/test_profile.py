@@ -26,7 +26,7 @@ def test_where_nothing_was_recorded_nothing_is_left(said, tmp_path):
     status, text = said("print('hello')")
     assert status == 4
     assert "no framework was imported" in text
-    assert "with another one: kernelscope profile -- /path/to/python script.py" in text
+    assert "to use another interpreter: kernelscope profile -- /path/to/python script.py" in text
     assert [path.name for path in tmp_path.iterdir()] == ["script.py"]
 
 
@@ -41,6 +41,6 @@ def test_where_a_command_is_refused_nothing_is_left(said, tmp_path):
 
 
 def test_options_behind_a_script_that_does_not_know_them_are_said(said):
-    assert "-o, --force behind script.py is the script's own" in said("import sys", "-o", "x", "--force")[1]
-    assert "behind script.py" not in said("import sys\nassert '-o' in sys.argv", "-o", "x")[1]
-    assert "behind script.py" not in said("import sys", "x")[1]
+    assert "-o, --force after script.py belongs to the script" in said("import sys", "-o", "x", "--force")[1]
+    assert "after script.py" not in said("import sys\nassert '-o' in sys.argv", "-o", "x")[1]
+    assert "after script.py" not in said("import sys", "x")[1]

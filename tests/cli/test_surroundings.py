@@ -36,7 +36,7 @@ def test_a_full_disk_behind_stdout_is_one_line(words):
         done = subprocess.run([KERNELSCOPE, *words], stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
     assert done.returncode == 3
     assert done.stderr.decode().splitlines() == [
-        "kernelscope: error: stdout: no space left on the device; free some, or write to another one, and try again"
+        "kernelscope: error: stdout: no space left on the device; free some or write to another device, and try again"
     ]
 
 
@@ -84,7 +84,7 @@ def test_of_several_that_write_one_folder_one_does_and_the_others_say_so(tmp_pat
     assert statuses.count(0) == 1
     assert all("Traceback" not in text for text in said)
     losers = [text for text, status in zip(said, statuses, strict=True) if status]
-    assert all("another command wrote it meanwhile" in text or "not empty" in text for text in losers)
+    assert all("another command has written it in the meantime" in text or "not empty" in text for text in losers)
     assert run("breakdown", tmp_path / "one").returncode == 0
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
 
@@ -98,5 +98,5 @@ def test_too_little_memory_is_one_line():
     done = run("breakdown", CAPTURE, preexec_fn=little, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
     assert done.returncode == 3
     assert done.stderr.decode().splitlines() == [
-        "kernelscope: error: not enough memory; let it have more (ulimit -v says how much it may have), or record less"
+        "kernelscope: error: not enough memory; allow more (ulimit -v shows the limit) or record less"
     ]

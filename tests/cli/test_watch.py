@@ -151,7 +151,7 @@ def test_what_nobody_writes_any_more_is_said_soon(comparison):
     seen = progress.read(comparison, watch.planned)
     assert "nothing was written" not in shown(seen, seen.written + 4, held=False)
     text = " ".join(shown(seen, seen.written + 11, held=False).split())
-    assert "nothing was written for 11 s: no command here writes it: it was ended, or runs on another machine" in text
+    assert "nothing was written for 11 s: no command here writes it: it has ended, or it runs on another machine" in text
     assert "left" not in text
     assert f"last written after {seconds(seen.written - seen.began)}" in text
     assert "nothing was written" not in shown(seen, seen.written + 11, held=True)
@@ -188,7 +188,7 @@ def test_the_command_ends_with_the_recording(comparison, tmp_path, capsys):
 
 def test_the_command_ends_where_nobody_writes_any_more(comparison, capsys):
     assert main(["watch", str(comparison)]) == 4  # written long ago, by nobody who runs
-    assert "no command here writes it: it was ended, or runs on another machine" in " ".join(capsys.readouterr().out.split())
+    assert "no command here writes it: it has ended, or it runs on another machine" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

@@ -95,11 +95,11 @@ def test_what_cannot_be_finished_is_named(fake, folder):
     (folder / "nsys.qdstrm").write_text("cut")
     [told] = capture.finish(fake, folder).failures
     assert told.startswith(f"{folder}/nsys.qdstrm: QdstrmImporter of nsys 2024.6.2.225 did not read it: ")
-    assert told.endswith("nothing of it can be recovered; record again")
+    assert told.endswith("nothing can be recovered; record again")
     (fake.path.parent.parent / "host-linux-x64/QdstrmImporter").unlink()
     [told] = capture.finish(fake, folder).failures
     assert "has no QdstrmImporter" in told
-    assert "run QdstrmImporter -i nsys.qdstrm of a whole installation of nsys 2024.6.2.225 or later" in told
+    assert "run QdstrmImporter -i nsys.qdstrm from a complete installation of nsys 2024.6.2.225 or later" in told
     (folder / "nsys.qdstrm").unlink()
     [told] = capture.finish(fake, folder).failures
     assert "left no report" in told
@@ -108,16 +108,16 @@ def test_what_cannot_be_finished_is_named(fake, folder):
 def test_a_range_that_never_began(fake, folder):
     capture.prepare(fake, folder, NsysOptions(folder / "nsys", capture=NvtxRange("step 3")))
     assert capture.finish(fake, folder).failures == (
-        "nsys 2024.6.2.225 recorded nothing: the range 'step 3' never began; see that the program opens it",
+        "nsys 2024.6.2.225 recorded nothing: the range 'step 3' never began; check that the program opens it",
     )
 
 
 def test_nothing_is_overwritten(fake, folder):
     (folder / "nsys.qdstrm").write_text("older")
-    with pytest.raises(CaptureError, match="there already"):
+    with pytest.raises(CaptureError, match="of this name exists"):
         capture.prepare(fake, folder, NsysOptions(folder / "nsys"))
     before = len(list(Path(tempfile.gettempdir()).glob("kernelscope-nsys-*")))
-    with pytest.raises(CaptureError, match="is nothing that nsys traces"):
+    with pytest.raises(CaptureError, match="nsys cannot trace"):
         capture.prepare(fake, folder, NsysOptions(folder / "other", traces=("a b",)))
     assert len(list(Path(tempfile.gettempdir()).glob("kernelscope-nsys-*"))) == before
     assert os.listdir(folder) == ["nsys.qdstrm"]
@@ -132,7 +132,7 @@ def test_a_note_that_others_wrote_removes_nothing(fake, folder, changed):
     note = json.loads((folder / "collector.json").read_text())
     (folder / "collector.json").write_text(json.dumps(note | changed) if changed else "no JSON")
     [told] = capture.finish(fake, folder).failures
-    assert "what was recorded is not known" in told
+    assert "cannot be read" in told
     assert capture.stop(folder) == 0
     assert own.is_dir()
     own.rmdir()
@@ -154,7 +154,7 @@ def test_nvprof_leaves_a_database_or_says_why_not(folder):
     assert str(folder) not in (folder / "collector.json").read_text()
     found = capture.finish(tool, folder)
     assert (found.report, found.exported) == (None, None)
-    assert found.failures[0].startswith("nvprof found no GPU that works")
+    assert found.failures[0].startswith("nvprof found no working GPU")
     (folder / "nvprof.sqlite").write_text("database")
     assert capture.finish(tool, folder).exported == folder / "nvprof.sqlite"
 

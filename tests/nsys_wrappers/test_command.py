@@ -76,13 +76,13 @@ def test_the_help_of_an_installation_is_believed_more_than_the_table():
         ("2020.4.3.7", {}, "older than 2021"),
         ("2021.5.2.53", {"cuda_graph_trace": "graph"}, "always records the nodes"),
         ("2021.1.3.14", {"gpu_metrics": ("0",)}, "use nsys 2021.2 or later"),
-        ("2024.6.2", {"gpu_metrics": ("0 --stats",)}, "is no GPU"),
-        ("2024.6.2", {"traces": ("cuda,osrt --kill",)}, "is nothing that nsys traces"),
+        ("2024.6.2", {"gpu_metrics": ("0 --stats",)}, "is not a GPU"),
+        ("2024.6.2", {"traces": ("cuda,osrt --kill",)}, "nsys cannot trace"),
         ("2024.6.2", {"traces": CPU_TRACES, "capture": "cudaProfilerApi"}, "needs the trace cuda"),
         ("2024.6.2", {"traces": CPU_TRACES, "cuda_graph_trace": "node"}, "needs the trace cuda"),
         ("2024.6.2", {"traces": ("cuda",), "capture": NvtxRange("a")}, "needs the trace nvtx"),
         ("2024.6.2", {"capture": NvtxRange("a@b")}, "takes what follows @ for a domain"),
-        ("2024.6.2", {"environment": (("A", "1,B=2"),)}, "hold no comma"),
+        ("2024.6.2", {"environment": (("A", "1,B=2"),)}, "must not contain a comma"),
         ("2024.6.2", {"delay_s": -1}, "cannot be negative"),
     ],
 )
@@ -134,7 +134,7 @@ def test_nvprof():
 )
 def test_an_nsys_older_than_cuda_is_a_warning(version, cuda, wanted):
     told = cuda_versions.warning(nsys(version), cuda)
-    assert told is None if wanted is None else f"made with {wanted}:" in told
+    assert told is None if wanted is None else f"'s own {wanted}:" in told
 
 
 def test_the_installed_nsys_knows_the_options():

@@ -42,7 +42,7 @@ def with_importer(nsys, text):
 def test_the_variable_then_the_newest_that_is_usable(tmp_path, monkeypatch):
     without = tool(tmp_path / "opt/newest/bin/nsys", NSYS.format("2025.1.1.1"))
     assert find.find("nsys").path == without  # better than none
-    assert "no QdstrmImporter near it" in find.usable(find.find("nsys"))
+    assert "its QdstrmImporter, which makes reports, is missing" in find.usable(find.find("nsys"))
     broken = with_importer(tool(tmp_path / "opt/newer/bin/nsys", NSYS.format("2024.6.2.1")), "")
     (broken.parent.parent / "host-linux-x64/QdstrmImporter").write_text(
         "#!/bin/sh\necho 'libssh.so: cannot open' >&2\nexit 127\n"
@@ -73,7 +73,7 @@ def test_what_does_not_run_is_no_tool_and_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv("KERNELSCOPE_NSYS", "/nowhere/nsys")
     assert find.find("nsys") is None
     assert find.failures("nsys") == [
-        "KERNELSCOPE_NSYS names /nowhere/nsys, where there is none",
+        "KERNELSCOPE_NSYS names /nowhere/nsys, which is not a program",
         f"{broken} does not run: error while loading libcupti.so.11.8",
     ]
     broken.write_text("#!/bin/sh\necho version 1.2\nexit 1\n")
@@ -107,9 +107,9 @@ def test_a_named_path(tmp_path):
     program = tool(tmp_path / "n/target-linux-x64/nsys", NSYS.format("2024.6.2.225"))
     assert find.examine("nsys", program) == find.Tool("nsys", program, "2024.6.2.225", "named")
     assert find.examine("nsys", tmp_path / "n") == find.examine("nsys", program)
-    assert find.examine("nsys", tmp_path / "none") == f"{tmp_path}/none: no program nsys there; give the path of nsys itself"
+    assert find.examine("nsys", tmp_path / "none") == f"{tmp_path}/none: there is no program nsys; give the path of nsys itself"
     other = tool(tmp_path / "n/ls", "coreutils")
-    assert find.examine("nsys", other) == f"{other} is no nsys: coreutils"
+    assert find.examine("nsys", other) == f"{other} is not nsys: coreutils"
 
 
 def test_options_come_from_the_help(tmp_path):

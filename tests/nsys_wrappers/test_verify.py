@@ -71,7 +71,7 @@ def test_the_dummy_domain_of_the_package_nvtx_is_told_by_the_release(tmp_path, n
          "1 executions of CUDA graphs as a whole; record with cuda_graph_trace=node"),
         (diagnostics((2, DRIVER)), "the driver's CUDA 13.2 is newer than this nsys, made for 12.8; install one made for 13.2"),
         (["CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INT)", "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1)"],
-         "but 1 CUDA calls: another profiler in the process holds CUPTI"),
+         "but 1 CUDA calls: another profiler in the process uses CUPTI"),
         ([], "libcuda.so.1 is missing"),
     ],
 )  # fmt: skip

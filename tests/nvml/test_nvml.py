@@ -105,7 +105,7 @@ def test_a_gpu_that_is_lost_is_noted_once_and_the_others_go_on(ask):
     )
     answer = ask(H100 + "device lost 3\n" + other, program)
     lost, well = answer["about"]["gpus"]
-    assert lost["notes"] == ["GPU is lost; not sampled any more"]
+    assert lost["notes"] == ["GPU is lost; no longer sampled"]
     assert well["notes"] == []
     assert {row["gpu"] for row in answer["rows"]} == {1}
 
@@ -194,7 +194,7 @@ def test_a_gpu_without_an_energy_counter_gives_the_reason(ask):
     )
     assert ask(H100, program) == [["nvml"], None]
     old = H100 + "device error nvmlDeviceGetTotalEnergyConsumption 3\n"
-    assert ask(old, program) == [[], "NVIDIA H100: Not Supported (the energy counter is there since Volta)"]
+    assert ask(old, program) == [[], "NVIDIA H100: Not Supported (GPUs have the energy counter since Volta)"]
 
 
 def test_a_process_tells_its_devices_and_they_are_matched(ask):

@@ -102,8 +102,8 @@ def test_a_part_has_the_same_colour_whatever_else_there_is():
 
 def test_a_busy_machine_is_said_in_the_answer():
     busy = {**result(), "busy": {"cores": 2, "others": 0.43}}
-    assert "Other processes kept 0.4 of 2 cores busy: on an idle machine it may differ. What to do" in advice.answer(busy)
+    assert "Other processes kept 0.4 of 2 cores busy: results may differ on an idle machine. The first" in advice.answer(busy)
     busy["busy"]["others"] = 0.93
-    refused = "neither the times nor what to do is to be relied on; record it again on an idle machine."
+    refused = "neither times nor advice are reliable; record again on an idle machine."
     assert advice.answer(busy).endswith(f"Other processes kept 0.9 of 2 cores busy: {refused}"), "and no saving is named"
     assert "Other processes" not in advice.answer(result())

@@ -25,8 +25,14 @@ def test_the_parts_of_a_whole_recording_add_up_to_it():
 @pytest.mark.parametrize(
     ("advised", "said"),
     [
-        ({"per": "a step", "step_ns": 5_000_000}, "The answer above is of a step, 5.00 ms. The chart and the tables below count"),
-        ({"per": "in all", "step_ns": 53_000_000}, "The answer above is of the 53.0 ms from the first thing on the device"),
+        (
+            {"per": "a step", "step_ns": 5_000_000},
+            "The answer above is about a step, 5.00 ms. The chart and the tables below cover",
+        ),
+        (
+            {"per": "in all", "step_ns": 53_000_000},
+            "The answer above is about the 53.0 ms from the first to the last work on the device",
+        ),
         ({"per": "in all", "step_ns": 2_368_000_000}, ""),
         ({"per": "in all", "step_ns": 7_000_000, "recorded_ns": 2_368_000_000}, ""),
     ],

@@ -49,9 +49,9 @@ def test_a_column_that_is_not_there_is_named():
 
 
 def test_a_filter_that_leaves_nothing_names_what_there_is():
-    with pytest.raises(NotInTable, match=r"no row matches; values of layer are such as conv., conv., head"):
+    with pytest.raises(NotInTable, match=r"no row matches; values of layer include conv., conv., head"):
         chosen(RESULT, ["phase=forward", "layer=convolution*"])
-    with pytest.raises(NotInTable, match="no row matches; values of phase are such as forward"):
+    with pytest.raises(NotInTable, match="no row matches; values of phase include forward"):
         chosen(RESULT, ["layer=conv1", "phase=back*"])
     assert chosen({**RESULT, "rows": []}, ["layer=x"])["rows"] == []
 
@@ -112,7 +112,7 @@ STEPS = {
 
 def test_steps_that_are_left_out_are_told_by_their_mean():
     rows = chosen(STEPS, most=2)["rows"]
-    assert [row["step"] for row in rows] == [1, 3, "(2 others, their mean)"]
+    assert [row["step"] for row in rows] == [1, 3, "(2 others, mean)"]
     assert rows[-1]["time_ns"] == rows[-1]["duration_ns"] == 11
     assert rows[-1]["share"] == (10 + 12) / 2 / 20
 

@@ -186,14 +186,14 @@ def test_faster_noise_and_no_interval_are_said(explained):
         "largest cause: tensorflow spends more time dispatching its 5,306 operators (-0.50 ms)"
     )
     assert first(significant=True, wall_interval_ns=[-7_240_000, 18_640_000]) == (
-        "cntk is slower than tensorflow by processor time, by how much is unsure: 6.19 → 11.89 ms, +5.70 ms per step (+92%); "
-        "95% interval -7.24 to 18.64 ms; "
+        "cntk is slower than tensorflow by processor time, but by how much is uncertain: 6.19 → 11.89 ms, +5.70 ms per step "
+        "(+92%); 95% interval -7.24 to 18.64 ms; "
         "largest cause: cntk computes tanh in its own loop, tensorflow in a vectorised Eigen kernel (+2.90 ms)"
     )
     assert first(significant=False, wall_interval_ns=[-7_240_000, 18_640_000]) == (
         "tensorflow and cntk cannot be told apart: 6.19 → 11.89 ms, +5.70 ms per step; 95% interval -7.24 to 18.64 ms"
     )
-    assert "11.89 ms; no interval: one recording a side; largest cause: " in first(wall_interval_ns=None)
+    assert "11.89 ms; no interval: one recording per side; largest cause: " in first(wall_interval_ns=None)
     assert "no interval: one restart only; " in first(wall_interval_ns=None, a={**explained["a"], "restarts": 1})
     same = {"wall_delta_ns": 0, "b": {**explained["b"], "step_ns": explained["a"]["step_ns"]}, "wall_interval_ns": None}
     assert first(**same).startswith("cntk and tensorflow take the same time: 6.19 → 6.19 ms")
@@ -208,7 +208,7 @@ def test_causes_have_evidence_and_remedies_and_the_rest_is_added_up(explained):
     assert "and 1 more: -0.50 ms; not explained: +0.31 ms (5%)" in page
     assert "known by name: 99.4% and 99.2%" in page
     assert "<h4" not in page, "headings leave no level out"
-    assert "differences of whole steps under 190 µs cannot be seen" in page
+    assert "differences of whole steps below 190 µs cannot be seen" in page
 
 
 @pytest.mark.parametrize("width", [80, 120])

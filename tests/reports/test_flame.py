@@ -188,7 +188,7 @@ def test_a_moment_s_memory_is_told_by_layer(driven):
     (told,) = driven([only], MEMORY)
     caption, said, rows, before, start, at_start, _ = told
     shown = f"{totals[peak] / 1e9:.3g} GB"
-    assert caption.endswith(f"by the layer that took it: {shown}")
+    assert caption.endswith(f"by the layer that allocated it: {shown}")
     assert said.endswith(f": {shown} in use")
     most = max(device["layers"], key=lambda layer: layer["bytes"][peak])
     assert rows.startswith(most["name"])

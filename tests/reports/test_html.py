@@ -174,7 +174,7 @@ def test_calls_and_durations_are_those_of_a_step():
     ("steps", "told"),
     [
         ({"measured_steps": 15}, ["1", "12.0 ms", "kernels with most time in the kernels pass (per step)"]),
-        ({}, ["15", "179 ms", "kernels with most time in the kernels pass (time per step; calls and durations of all)"]),
+        ({}, ["15", "179 ms", "kernels with most time in the kernels pass (time per step; calls and durations of all steps)"]),
     ],
 )
 def test_calls_of_a_runs_kernels_are_those_of_a_step(result, steps, told):
@@ -217,13 +217,13 @@ def test_of_totals_durations_come_first():
 
 def test_lines_say_whether_what_they_call_is_in_their_time(result):
     (line,) = [view for view in sections.lines(result) if view.key == "lines-pytorch"]
-    assert "lines pass, time with what is called" in line.caption
+    assert "lines pass, time with calls" in line.caption
     name, row = (
         "pytorch",
         {"file": "a.py", "line": 3, "text": "f(x)", "function": "main", "count": 4, "time_ns": 10, "share": 1.0},
     )
     timeline = {"rows": [{**row, "host_ns": 10, "profiled_ns": 900}], "step_ns": 10}
     (line,) = sections.lines({"frameworks": [name], "lines": {name: timeline}})
-    assert "kernels pass, time without what is called" in line.caption
+    assert "kernels pass, time without calls" in line.caption
     assert [column.title for column in line.columns] == ["line", "statement", "time", "share", "with calls", "hits"]
     assert line.rows[0][4].text == "900 ns"

@@ -54,18 +54,18 @@ def test_the_answer(job):
     assert "Rank 0 makes the others wait most: 2.50 ms a step, added up over ranks (83% of their waiting" in said
     assert "for one another), mostly by kernels" in said
     assert f"kernels that take longer: {EVIL} in layer1." in said
-    assert said.endswith("A step would be shorter by 3.00 ms if rank 0 were as quick as the others, by 1.50 ms if all ranks were "
-                         "as quick as their mean.")  # fmt: skip
+    assert said.endswith("A step would be shorter by 3.00 ms if rank 0 were as fast as the others, by 1.50 ms if all ranks were "
+                         "as fast as their mean.")  # fmt: skip
 
 
 def test_what_could_be_won_is_told_where_it_can_be(job):
     job["what_if"]["changes"][:2] = []
     assert ranks.gains(job).startswith(
-        "Ranks that are all as quick as their mean, or transfers that take no time, would win less"
+        "Ranks that are all as fast as their mean, or transfers that take no time, would save less"
     )
     job["what_if"] |= {"changes": [], "error": -0.08}
     assert ranks.gains(job) == ""
-    assert "what could be won is not told: played again unchanged, the job takes 8.0% less than measured" in ranks.notes(job)
+    assert "what could be saved is unknown: replayed unchanged, the job takes 8.0% less than measured" in ranks.notes(job)
     job["what_if"] = None
     assert ranks.gains(job) == ""
 
@@ -73,10 +73,10 @@ def test_what_could_be_won_is_told_where_it_can_be(job):
 def test_little_waiting_and_unmatched_ranks(job):
     calm = copy.deepcopy(job)
     calm["parts"]["waiting for ranks"] = 1
-    assert "No rank makes the others wait much: waiting is 0% of all." in ranks.answer(calm)
+    assert "No rank makes the others wait much: waiting is 0% of the time." in ranks.answer(calm)
     assert "rank 0" not in ranks.gains(calm)  # it is not named, so its work is not either
     calm["matched"] = 0
-    assert "no collective of all of them ends together" in ranks.answer(calm)
+    assert "no collective of all ranks ends at the same time" in ranks.answer(calm)
 
 
 def test_the_terminal_and_markdown_hold_all(job):

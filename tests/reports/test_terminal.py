@@ -77,7 +77,7 @@ def test_settings_of_one_framework_alone_are_a_sentence(result):
         {"setting": "layout", "values": {"pytorch": "channels first", "tensorflow": "channels last", "mxnet": None}},
     ]
     page = drawn(comparison_terminal.comparison(result), 120)
-    assert "mxnet alone has: bulk size 0" in page
+    assert "only mxnet has: bulk size 0" in page
     assert re.search(r"layout +channels first +channels last +— +—", page)
 
 
@@ -107,7 +107,7 @@ def test_a_failed_check_a_missing_framework_and_a_failed_pass_are_said(result):
     result["passes"][-1] = {"framework": "cntk", "pass": "lines", "step_median_ns": None, "reason": "killed by signal 9"}
     page = drawn(comparison_terminal.comparison(result), 200)
     assert "caffe2: left out: no Python 3.8" in page
-    assert "outputs for the same weights failed: 0.0123, demanded at most 0.0001" in page
+    assert "outputs for the same weights failed: 0.0123, required at most 0.0001" in page
     assert "1 FAILED" in page
     assert "cntk, lines: killed by signal 9" in page
 

@@ -89,7 +89,7 @@ def test_what_is_left_out_is_said(made):
     assert only.data["sides"][0]["lanes"][0]["kind"] == "step"
     assert "(3 events)" in only.note
     assert "shorter than 128 ns" in only.note
-    assert f"{len(made['lanes'])} lanes with least time are left out" in only.note
+    assert f"{len(made['lanes'])} lanes with the least time are left out" in only.note
 
 
 def test_names_are_made_harmless(made):

@@ -60,7 +60,7 @@ def test_a_batch_divides_among_devices_or_is_left_out():
         (f"pytorch-lenet-train-b{batch}-{device}-t1{name}", reason if (batch, name) == (64, "-x3") else None)
         for batch in (63, 64)
         for device in ("cpu", "cuda")
-        for name, reason in (("", None), ("-x3", "a batch of 64 does not divide among 3 devices"))
+        for name, reason in (("", None), ("-x3", "a batch of 64 cannot be divided among 3 devices"))
     ]
 
 
@@ -84,33 +84,33 @@ def test_cells_that_differ_in_the_framework_only_take_turns():
     ("text", "expected"),
     [
         ("framework = [", "file.toml: not TOML: "),
-        ("a = " + 3000 * "[", "file.toml: nests too deep"),
+        ("a = " + 3000 * "[", "file.toml: is nested too deeply"),
         ("a = " + 5000 * "1", "file.toml: not TOML: Exceeds the limit"),
         (SMALL + "steps = 6", "file.toml: not TOML: "),
         ("network = 'lenet'", "file.toml: key 'framework' is missing; add framework = [...]"),
         (SMALL + "bach = 1", "file.toml: unknown key 'bach'; known: title, experiment"),
         (SMALL + "batch = []", "file.toml: key 'batch': an empty list makes no cells"),
-        (SMALL + "batch = 0", "file.toml: key 'batch': 0 is none; name a whole number between 1 and"),
-        (SMALL + "batch = [true]", "file.toml: key 'batch': True is none"),
-        (SMALL + "batch = 1.5", "key 'batch': 1.5 is none"),
-        (SMALL + "threads = 'many'", "key 'threads': 'many' is none"),
-        (SMALL + "mode = 'test'", "key 'mode': 'test' is none; known: train, infer"),
-        (SMALL + "device = 'tpu'", "key 'device': 'tpu' is none; known: cpu, cuda"),
-        (SMALL + "layout = 'NHWC'", "key 'layout': 'NHWC' is none; known: channels_first, channels_last, default"),
-        (SMALL + "autotune = 'yes'", "key 'autotune': 'yes' is none; name true, false or 'default'"),
-        (SMALL + "passes = ['kernels']", "key 'passes': ['kernels'] is none; name a list that has \"clean\""),
+        (SMALL + "batch = 0", "file.toml: key 'batch': 0 is not valid; name a whole number between 1 and"),
+        (SMALL + "batch = [true]", "file.toml: key 'batch': True is not valid"),
+        (SMALL + "batch = 1.5", "key 'batch': 1.5 is not valid"),
+        (SMALL + "threads = 'many'", "key 'threads': 'many' is not valid"),
+        (SMALL + "mode = 'test'", "key 'mode': 'test' is not valid; known: train, infer"),
+        (SMALL + "device = 'tpu'", "key 'device': 'tpu' is not valid; known: cpu, cuda"),
+        (SMALL + "layout = 'NHWC'", "key 'layout': 'NHWC' is not valid; known: channels_first, channels_last, default"),
+        (SMALL + "autotune = 'yes'", "key 'autotune': 'yes' is not valid; name true, false or 'default'"),
+        (SMALL + "passes = ['kernels']", "key 'passes': ['kernels'] is not valid; name a list that has \"clean\""),
         (SMALL + "passes = ['clean', 'all']", "known: check, clean, layers, kernels, lines, energy"),
-        (SMALL + "memory_gib = -1", "key 'memory_gib': -1 is none; name a positive number"),
-        (SMALL + "memory_gib = inf", "key 'memory_gib': inf is none; name a positive number"),
-        (SMALL + "steady = 1", "key 'steady': 1 is none; name true or false"),
+        (SMALL + "memory_gib = -1", "key 'memory_gib': -1 is not valid; name a positive number"),
+        (SMALL + "memory_gib = inf", "key 'memory_gib': inf is not valid; name a positive number"),
+        (SMALL + "steady = 1", "key 'steady': 1 is not valid; name true or false"),
         (SMALL + "experiment = 1", "key 'experiment': 1 is not a text; put it into quotes"),
         (SMALL + "[group]\nbatch = 1", "key 'group': write it as tables, [[group]]"),
         (SMALL + "[[group]]\nbatch = 1\n[[group]]\ntitle = 'x'", "file.toml: [[group]] 2: unknown key 'title'"),
         (SMALL + "[[group]]\n[[group]]\nsteps = 6", "[[group]] 2: cell pytorch-lenet-train-b64-cpu-t"),
         (SMALL + "[[exclude]]\nreason = 'x'", "file.toml: [[exclude]] 1: would leave out every cell"),
-        (SMALL + "[[exclude]]\nbatch = 'x'", "file.toml: [[exclude]] 1: key 'batch': 'x' is none"),
-        ("framework = 'caffe'\nnetwork = 'lenet'", "key 'framework': 'caffe' is none; known: pytorch, tensorflow"),
-        ("framework = 'mxnet'\nnetwork = 'letnet'", "key 'network': 'letnet' is none; known: lenet, mlp"),
+        (SMALL + "[[exclude]]\nbatch = 'x'", "file.toml: [[exclude]] 1: key 'batch': 'x' is not valid"),
+        ("framework = 'caffe'\nnetwork = 'lenet'", "key 'framework': 'caffe' is not valid; known: pytorch, tensorflow"),
+        ("framework = 'mxnet'\nnetwork = 'letnet'", "key 'network': 'letnet' is not valid; known: lenet, mlp"),
         (
             f"framework='mxnet'\nnetwork='mlp'\nbatch={list(range(1, 102))}\nthreads={list(range(1, 101))}",
             "more than 10,000 cells",

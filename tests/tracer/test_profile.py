@@ -159,7 +159,7 @@ def test_a_script_with_too_few_steps_for_all_passes_is_run_again(tmp_path: Path)
     folder = tmp_path / "run"
     done = profiled(folder, sys.executable, str(TOY), "12", options=("--steps", "6"))
     assert done.returncode == 0
-    assert "it is run 4 times more, once for each pass (--once forbids that)" in done.stderr
+    assert "it is run 4 more times, once for each pass (--once prevents this)" in done.stderr
     assert done.stdout.count("step 0, done") == 1 + 4
     assert [len(measured(folder, name)) for name in ("clean", "layers", "kernels", "lines")] == [6, 3, 3, 3]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"], "the first recording, which has less, is not kept"
@@ -169,7 +169,7 @@ def test_a_script_whose_steps_suffice_for_shorter_passes_is_run_once_more(tmp_pa
     folder = tmp_path / "run"
     done = profiled(folder, sys.executable, str(TOY), "45", options=())
     assert done.returncode == 0
-    assert "lines): it is run once more, with shorter passes (--once forbids that)" in done.stderr
+    assert "lines): it is run once more with shorter passes (--once prevents this)" in done.stderr
     assert done.stdout.count("step 0, done") == 2
     assert [len(measured(folder, name)) for name in ("clean", "layers", "kernels", "lines")] == [12, 6, 6, 6]
 
@@ -191,7 +191,7 @@ def test_a_script_that_makes_an_optimizer_and_only_evaluates_is_run_again(tmp_pa
     python = str(environments.resolve("pytorch", None).python)
     done = profiled(tmp_path / "run", python, str(script), options=())
     assert done.returncode == 0
-    assert "it made an optimizer and never stepped it: it is run once more, with calls of the model as steps" in done.stderr
+    assert "it created an optimizer but never stepped it: it is run once more, with calls of the model as steps" in done.stderr
     record = Run(tmp_path / "run").record
     assert (record["options"]["mode"], record["options"]["batch"]) == ("infer", 24)
     assert record["batch_source"] == "the first axis of the model's input"
@@ -215,7 +215,7 @@ def test_it_is_said_beforehand_that_a_script_is_run_again(tmp_path: Path) -> Non
     done = subprocess.run(
         line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=True, env=unbuffered
     )
-    before = done.stdout[: done.stdout.index("it is run 4 times more")]
+    before = done.stdout[: done.stdout.index("it is run 4 more times")]
     assert before.count("step 0, done") == 1
 
 

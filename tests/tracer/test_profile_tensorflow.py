@@ -114,7 +114,7 @@ def test_a_fused_operator_belongs_to_the_product_in_it() -> None:
     ],
 )
 def test_a_damaged_table_of_scopes_is_refused(content: dict[str, Any]) -> None:
-    with pytest.raises(EvidenceError, match=r"scopes\.json: holds no table of scopes; record the script again"):
+    with pytest.raises(EvidenceError, match=r"scopes\.json: has no table of scopes; record the script again"):
         RecordedNames.of(content, "scopes.json", True)
 
 

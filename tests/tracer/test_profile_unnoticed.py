@@ -77,6 +77,10 @@ _TRACES = (
 def tracer(frame, event, argument):
     return tracer
 
+# behind ours: while PyTorch goes through these hooks, passes begin and end
+counted = []
+from torch.optim.optimizer import register_optimizer_step_post_hook
+register_optimizer_step_post_hook(lambda *_: counted.append(1))
 traced = False
 for number in range(40):
     if not traced and (sys.gettrace() is not None or number == 30):  # where lines are recorded
@@ -85,7 +89,7 @@ for number in range(40):
     model(torch.ones(16, 1, 8, 8)).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
-    print(number, not traced or sys.gettrace() is tracer, flush=True)
+    print(number, not traced or sys.gettrace() is tracer, len(counted), flush=True)
 """
 )
 

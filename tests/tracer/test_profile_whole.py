@@ -44,7 +44,7 @@ def test_a_program_without_steps_has_an_answer(tmp_path, framework, product):
     folder = tmp_path / "run"
     done = _recorded(folder, "30", framework=framework)
     assert (done.returncode, done.stdout) == (0, "done\n" * 4)
-    assert "it has no steps that were seen: it is run 3 times more and recorded as a whole" in done.stderr
+    assert "no steps were detected: it is run 3 more times and recorded as a whole" in done.stderr
     assert re.search(rf"The program takes [\d.]+ m?s from its import of {framework} on: ", done.stderr)
     assert "the program was recorded as a whole: all of it counts, start-up included" in done.stderr
     assert "A step" not in done.stderr
@@ -69,7 +69,7 @@ def test_a_program_without_steps_has_an_answer(tmp_path, framework, product):
 
 def test_a_single_call_of_a_model_has_an_answer(tmp_path):
     done = _recorded(tmp_path / "run", "0", "model")
-    assert "it made one step: it is run 3 times more and recorded as a whole" in done.stderr
+    assert "it made one step: it is run 3 more times and recorded as a whole" in done.stderr
     trace = Run(tmp_path / "run").trace()
     # MKL measures the clock before its first line, for some 0.4 s, in which this product seemed to be dispatched
     ((begun, ended),) = trace.operators.loc[trace.operators["name"] == "aten::addmm", ["start_ns", "end_ns"]].to_numpy()
@@ -92,7 +92,7 @@ def test_a_pass_that_takes_too_long_is_not_recorded_and_the_program_goes_on(tmp_
     assert (done.returncode, done.stdout) == (0, "done\n" * 3)
     reason = "it took longer than --seconds 1; more seconds let it be recorded"
     assert f"kernels: not recorded, {reason}" in done.stderr
-    assert re.search(rf"The program takes [\d,.]+ ms; where its time goes is not known: no kernels pass: {reason}", done.stderr)
+    assert re.search(rf"The program takes [\d,.]+ ms; where its time goes is unknown: no kernels pass: {reason}", done.stderr)
     passes = json.loads((tmp_path / "run/run.json").read_text())["passes"]
     assert [passes[name]["status"] for name in PASSES] == ["complete", "failed", "failed"]
 

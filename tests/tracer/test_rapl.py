@@ -66,13 +66,13 @@ def test_what_may_not_be_read_is_told(domain, tmp_path):
     (domain("intel-rapl:0", "package-0", 1) / "energy_uj").unlink()
     (tmp_path / "intel-rapl:0" / "energy_uj").mkdir()
     assert RaplSource(str(tmp_path)).unavailable == (
-        f"1 energy_uj files in {tmp_path} may be read by root only (sudo chmod a+r them)"
+        f"1 energy_uj files in {tmp_path} can be read only by root (sudo chmod a+r them)"
     )
     domain("intel-rapl:1", "package-1", 1)
     source = RaplSource(str(tmp_path))
     assert source.unavailable is None
     assert [d["name"] for d in source.describe()["domains"]] == ["package-1"]
-    assert "root only" in source.describe()["not_offered"]
+    assert "only by root" in source.describe()["not_offered"]
 
 
 def test_a_counter_that_goes_away_is_noted(domain, tmp_path):
@@ -82,7 +82,7 @@ def test_a_counter_that_goes_away_is_noted(domain, tmp_path):
     (path / "energy_uj").unlink()
     assert source.sample(None) == []
     assert source.sample(None) == []
-    assert source.describe()["notes"] == ["package-0: cannot be read any more: No such file or directory"]
+    assert source.describe()["notes"] == ["package-0: can no longer be read: No such file or directory"]
 
 
 def test_doctor_names_the_same_domains(domain, tmp_path):

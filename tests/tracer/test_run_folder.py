@@ -131,7 +131,7 @@ def test_a_folder_that_is_written_into_is_refused_until_its_writer_ends(tmp_path
     if before:
         RunFolder(folder, {"framework": "first"})
     with replaced(folder, force=before):
-        with pytest.raises(InputError, match="out: another command writes into it; wait for its end, or name another"):
+        with pytest.raises(InputError, match="out: another command is writing to it; wait until it ends, or name another"):
             prepare_output(folder, force)
         RunFolder(folder, {"framework": "second"})
     prepare_output(folder, force=True)
@@ -142,7 +142,7 @@ def test_a_folder_that_is_written_into_is_refused_until_its_writer_ends(tmp_path
 def test_the_folder_that_one_is_in_is_refused(name, tmp_path, monkeypatch):
     (tmp_path / "inside").mkdir()
     monkeypatch.chdir(tmp_path / "inside")
-    with pytest.raises(InputError, match="the folder that you are in"), replaced(Path(name), force=True):
+    with pytest.raises(InputError, match="is or contains the current folder"), replaced(Path(name), force=True):
         raise AssertionError
     assert list(tmp_path.iterdir()) == [tmp_path / "inside"]
 
@@ -222,7 +222,7 @@ def test_secrets_of_command_lines_are_not_written_down():
     [
         (None, r"not a run folder \(no run.json\)"),
         ("{", "run.json: not JSON"),
-        ("[]", "holds no JSON object"),
+        ("[]", "not a JSON object"),
         ('{"schema": "kernelscope/run/2"}', "written in schema 2, this version reads up to 1; upgrade kernelscope"),
         ('{"schema": "other/1"}', "schema 'other/1' is not kernelscope/run"),
     ],

@@ -1,4 +1,4 @@
-"""Pack the portable agent: one file, run by any Python 3.6 or later, that needs nothing installed beside the framework."""
+"""Pack the portable agent: one file for any Python 3.6 or later, which needs nothing installed besides the framework."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ sys.exit(main(sys.path[0]))
 
 
 def pack(path: Path, force: bool = False) -> int:
-    """Write the agent to `path` and return its size in bytes; raise InputError where there is a file that is not replaced."""
+    """Write the agent to `path` and return its size in bytes; raise InputError if a file exists there, unless `force`."""
     if path.exists() and not force:
         raise InputError(f"{path}: exists; name another file or pass --force to replace it")
     about = {"kernelscope": VERSION, "frameworks": list(FRAMEWORKS), "networks": list(networks.NETWORKS)}

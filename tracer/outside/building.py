@@ -1,4 +1,4 @@
-"""Build one environment: make it, install into it, verify that it imports, and write down what it holds.
+"""Build one environment: create it, install into it, verify that it imports, and record what it holds.
 
 `environment.json` is written last: a folder without it is half-built.
 """
@@ -29,11 +29,11 @@ SCHEMA = 1
 _IMPORT_TIMEOUT_S = 300.0
 _INDEX_TIMEOUT_S = 5.0
 
-# What would make pip install elsewhere, or a child import from elsewhere.
+# Variables that would make pip install elsewhere, or a child import from elsewhere.
 _LEFT_OUT = ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_PYTHON", "VIRTUAL_ENV")
 _PIP = {"PIP_USER": "0", "PIP_NO_INPUT": "1", "PIP_REQUIRE_VIRTUALENV": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
-# Imports what the first argument names and tells the framework's version; frameworks print while they are imported, so the
+# Imports the modules in the first argument and prints the framework's version. Frameworks print while they are imported, so the
 # answer is marked. Runs under any Python 3.
 _PROBE = """
 import importlib, json, sys, warnings
@@ -58,13 +58,13 @@ print("\\nkernelscope-probe: " + json.dumps({"version": first.__version__, "cuda
 
 
 class BuildProgress(Protocol):
-    """Told what is going on: `stage` once per stage, `detail` often."""
+    """Receives progress: `stage` once per stage, `detail` often."""
 
     def stage(self, text: str) -> None:
-        """A new stage begins."""
+        """Report that a new stage begins."""
 
     def detail(self, text: str) -> None:
-        """What the stage is busy with."""
+        """Report what the stage is busy with."""
 
 
 class Silent:
@@ -87,12 +87,12 @@ class Probe:
 
 
 def clean_variables(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return this process's environment without what redirects imports or pip, and with `extra`."""
+    """Return this process's environment without variables that redirect imports or pip, and with `extra`."""
     return {**{name: value for name, value in os.environ.items() if name not in _LEFT_OUT}, **(extra or {})}
 
 
 def library_variables(folders: list[str]) -> dict[str, str]:
-    """Return the variables that make a child find shared libraries in these folders, before those the user has set."""
+    """Return the variables that make a child search these folders for shared libraries, before those that the user has set."""
     if not folders:
         return {}
     theirs = [part for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if part and part not in folders]
@@ -100,7 +100,7 @@ def library_variables(folders: list[str]) -> dict[str, str]:
 
 
 def probe(python: Path, imports: tuple[str, ...], variables: Mapping[str, str]) -> Probe:
-    """Import the framework in a process of its own, where it may print, abort or crash."""
+    """Import the framework in a separate process, where it may print, abort or crash."""
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONDONTWRITEBYTECODE": "1", **variables}
     try:
         done = subprocess.run(
@@ -126,8 +126,8 @@ def probe(python: Path, imports: tuple[str, ...], variables: Mapping[str, str]) 
 class Builder:
     """Builds the environment of `recipe` from `interpreter` in `folder`; its output goes to the log at `log_path`.
 
-    `lock` is the descriptor of the lock that the caller holds: pip inherits it, see locks.exclusive. hashed: whether every file
-    must have a digest that the recipe knows, where it knows those for this interpreter and machine.
+    `lock` is the descriptor of the caller's lock, which pip inherits: see locks.exclusive. hashed: whether every file must have
+    a known digest, if the recipe has digests for this interpreter and machine.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Builder:
         self._progress = progress
 
     def build(self) -> None:
-        """Build and verify, or leave nothing behind. Raises ChildError or InputError naming what failed and the log."""
+        """Build and verify, or leave nothing behind. Raises ChildError or InputError that names the failure and the log."""
         self._check_space()
         try:
             self.log_path.parent.mkdir(parents=True, exist_ok=True)
@@ -183,7 +183,7 @@ class Builder:
         self._write_marker(result, library_folders, log)
 
     def _install(self, log: IO[str]) -> None:
-        """Install pip and packages, by their hashes where these are known."""
+        """Install pip and packages, by their hashes if these are known."""
         pip = [str(self.python), "-m", "pip", "install", "--progress-bar", "off"]
         hashed = ["--require-hashes", "-r"]
         version = self.recipe.pip
@@ -198,7 +198,7 @@ class Builder:
         try:
             self._run([*pip, *extra, *hashed, str(self.hashes.path)], log)
         except ChildError as error:
-            raise ChildError(f"{error}; --no-hashes takes files of other hashes, in the same versions") from error
+            raise ChildError(f"{error}; --no-hashes accepts other files of the same versions") from error
 
     def _requirements(self) -> list[str]:
         lines = (line.strip() for line in self.recipe.text.splitlines())
@@ -225,7 +225,7 @@ class Builder:
         durable.write_text(self.folder / MARKER, json.dumps(content, indent=1) + "\n")
 
     def _run(self, command: list[str], log: IO[str]) -> list[str]:
-        """Run a command, log its output and show what it is busy with; return its lines. Raise ChildError when it fails."""
+        """Run a command, log its output and show its progress; return its lines. Raise ChildError if it fails."""
         log.write(f"$ {' '.join(command)}\n")
         lines, process = [], None
         try:
@@ -244,7 +244,7 @@ class Builder:
                         self._progress.detail(line.strip()[:100])
             status = process.wait()
         except BaseException:
-            # Ctrl-C: pip and what it started share a process group that is not the terminal's
+            # Ctrl-C: pip and its children share a process group that is not the terminal's
             if process is not None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
@@ -261,14 +261,14 @@ def _what(command: list[str]) -> str:
 
 
 def _reason(lines: list[str], status: int) -> str:
-    """Return the line of the output that says best what went wrong."""
+    """Return the line of the output that best says what went wrong."""
     errors = [line.strip() for line in lines if line.lstrip().lower().startswith("error")]
     text = (errors or [line.strip() for line in lines if line.strip()] or [""])[-1]
     return text or (f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}")
 
 
 def reachable(index: str) -> bool:
-    """Return whether the package index answers: pip retries one that does not for minutes."""
+    """Return whether the package index answers; pip would retry for minutes if it does not."""
     try:
         request = urllib.request.Request(index.rstrip("/") + "/", method="HEAD")  # noqa: S310 (our own https address)
         with urllib.request.urlopen(request, timeout=_INDEX_TIMEOUT_S):  # noqa: S310
@@ -278,7 +278,7 @@ def reachable(index: str) -> bool:
 
 
 def _size(folder: Path) -> int:
-    """Return the bytes that the files of a folder take, links not followed."""
+    """Return the total size in bytes of a folder's files; links are not followed."""
     total = 0
     for base, _, names in os.walk(folder):
         for name in names:
@@ -288,7 +288,7 @@ def _size(folder: Path) -> int:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove an environment, marker first, so that what a crash leaves is never taken for ready."""
+    """Remove an environment, marker first, so that the remains after a crash are never taken for a ready one."""
     (folder / MARKER).unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():

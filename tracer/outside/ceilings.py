@@ -1,10 +1,10 @@
-"""What a device can do at most in a framework: measured once by `tracer.inside.ceilings`, kept in the user's cache folder.
+"""The most that a device reaches in a framework: measured once by `tracer.inside.ceilings`, kept in the user's cache folder.
 
     <environments.home()>/ceilings/<framework>-<device>-<key>.json
 
-The key is a hash of the machine, the device, the framework's version and the number of threads. What was measured while the
-machine did other things is measured again as soon as the machine is quiet when it is asked for, at the latest an hour later. Of
-several measurements the best of each counts, for a ceiling is what can be reached; "history" says when they were made.
+The key is a hash of the machine, the device, the framework's version and the number of threads. Ceilings that were measured on
+a busy machine are measured again once the machine is quiet, or after an hour at the latest, when they are next needed. The best
+of several measurements counts, as a ceiling is what can be reached; "history" says when they were made.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from kernelscope.tracer.outside.environments import Environment
 from kernelscope.tracer.outside.errors import InputError
 from kernelscope.tracer.outside.staging import stage
 
-AGAIN_S = 3600.0  # a busy machine is asked again after so long
-DISTURBED = 0.1  # the share of its time that the measuring thread may have waited, and of the machine that others may have used
-LOOK_S = 0.3  # for how long is looked whether the machine is quiet
-REMEMBERED = 20  # measurements in the history
+AGAIN_S = 3600.0  # ceilings from a busy machine are measured again after this time
+DISTURBED = 0.1  # largest share of time that the measuring thread waited, or of the machine that others used
+LOOK_S = 0.3  # how long the machine's load is observed
+REMEMBERED = 20  # measurements kept in the history
 
-_ABOUT = ("framework", "version", "device", "threads", "machine", "gpu")  # what ceilings depend on
+_ABOUT = ("framework", "version", "device", "threads", "machine", "gpu")  # the facts that ceilings depend on
 _STATE = ("measured", "waited", "others")
 
 Ceilings = dict[str, Any]
 
 
 def of(environment: Environment, device: str, threads: int, again: bool = False) -> Ceilings:
-    """Return the ceilings of a framework on a device, from the cache if they are there and were measured undisturbed.
+    """Return the ceilings of a framework on a device, from the cache if they were measured undisturbed.
 
-    device: cpu or cuda. again: measure in any case. What cannot be measured is in "unavailable" with its reason; where that is
-    all of it, there are no copies and no products, and nothing is raised: a run does not fail for lack of its ceilings.
+    device: cpu or cuda. again: measure in any case. "unavailable" gives reasons for what cannot be measured. If that is
+    everything, copies and products are empty. Nothing is raised: a run must not fail for lack of ceilings.
     """
     about = {
         "framework": environment.framework, "version": environment.version, "device": device, "threads": threads,
@@ -70,35 +70,35 @@ def of(environment: Environment, device: str, threads: int, again: bool = False)
 
 
 def disturbed(ceilings: Mapping[str, Any]) -> bool:
-    """Return whether the machine did other things while these were measured."""
+    """Return whether the machine was busy with other work during the measurement."""
     return _disturbance(ceilings) > DISTURBED
 
 
 def _disturbance(measurement: Mapping[str, Any]) -> float:
-    """Return by how much a measurement was disturbed: the larger one of its two shares, 0 where neither is known."""
+    """Return how disturbed a measurement was: the larger of its two shares, 0 if neither is known."""
     shares = [measurement.get(name) for name in ("waited", "others")]
     return max((float(share) for share in shares if isinstance(share, int | float)), default=0.0)
 
 
 def _worth_another(known: Ceilings, file: Path) -> bool:
-    """Return whether a measurement now may find more than those before did."""
+    """Return whether a new measurement may find higher ceilings."""
     if not disturbed(known):
         return False
     return time.time() - file.stat().st_mtime > AGAIN_S or _busy() <= DISTURBED
 
 
 def _busy() -> float:
-    """Return which share of the machine's processors is in use now."""
+    """Return the share of the machine's processors that is in use now."""
     return psutil.cpu_percent(interval=LOOK_S) / 100
 
 
 def known(record: Mapping[str, Any]) -> Ceilings | None:
-    """Return what has been measured so far of that which a run's record of ceilings is of; None where nothing is kept here."""
+    """Return the ceilings measured so far for the device and framework of a run's record; None if there are none here."""
     return machine_cache.read(_file({name: record.get(name) for name in _ABOUT}), SCHEMA)
 
 
 def merged(before: Ceilings | None, after: Ceilings) -> Ceilings:
-    """Return the better of two measurements of each copy and product, with its date; disturbed as the less disturbed one was."""
+    """Return the better of two measurements of each copy and product, with its date, and the smaller disturbance."""
     if before is None:
         return {**after, "history": _history(after)}
     result = dict(after)
@@ -120,7 +120,7 @@ def _dated(result: Ceilings, name: str) -> list[dict[str, Any]]:
 
 
 def _history(result: Ceilings) -> list[dict[str, Any]]:
-    """Return when something was measured, and how disturbed, from the first to the last time."""
+    """Return when measurements were made, and how disturbed they were, from first to last."""
     return list(result.get("history") or [{name: result.get(name) for name in _STATE}])
 
 
@@ -136,7 +136,7 @@ def _last_line(error: subprocess.CalledProcessError | ValueError) -> str:
 
 
 def _gpu() -> dict[str, Any] | None:
-    """Return the identity of the GPU that a child sees first; None where NVML does not know."""
+    """Return the identity of the GPU that a child sees first; None if NVML does not know."""
     seen = gpu.visible(os.environ, gpu.find().devices)
     return seen[0].as_dict() if seen else None
 
@@ -147,7 +147,7 @@ def _file(about: Mapping[str, Any]) -> Path:
 
 
 def _measured(environment: Environment, device: str, threads: int) -> dict[str, Any]:
-    """Measure in the framework's own interpreter, in a process of its own."""
+    """Measure in the framework's own interpreter, in a separate process."""
     with temporary.folder() as made:
         folder = Path(made)
         staged = stage(folder / "staged")
@@ -163,7 +163,7 @@ def _measured(environment: Environment, device: str, threads: int) -> dict[str, 
 
 
 def _variables(environment: Environment, device: str, threads: int, staged: Path) -> dict[str, str]:
-    """Return the environment of the measuring process: that of a run without what the user chose for it."""
+    """Return the environment of the measuring process: that of a run, without the user's choices for the run."""
     variables: dict[str, str] = child_variables(os.environ, threads, device)
     variables.update(environment.variables)
     variables["PYTHONPATH"] = str(staged)

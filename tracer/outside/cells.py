@@ -1,4 +1,4 @@
-"""A cell of a sweep: one combination of what is varied (its axes), and the settings that it is measured with."""
+"""A cell of a sweep: one combination of the varied parameters (its axes), and the settings that it is measured with."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _GIB = 1 << 30
 
 @dataclass(frozen=True)
 class Settings:
-    """How a cell is measured, as the keys of a sweep's file say; the meaning of each is that of RunOptions.
+    """How a cell is measured, as the keys of a sweep's file; their meanings are those of RunOptions.
 
-    warmup_seconds: longest warm-up. memory_gib: the most that a process may allocate; None: what the machine has, on a processor.
+    warmup_seconds: the longest warm-up. memory_gib: the most that a process may allocate; None: on a CPU, the machine's memory.
     timeout: seconds within which a process must answer.
     """
 
@@ -38,7 +38,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Axes:
-    """What tells a cell from others. None is the framework's own default."""
+    """What distinguishes a cell from others. None is the framework's own default."""
 
     framework: str
     network: str
@@ -69,7 +69,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """Its name, which is that of its folder: the axes, those that hold defaults left out."""
+        """Its name, also that of its folder: the axes, without those at their defaults."""
         a = self.axes
         parts = [a.framework, a.network, a.mode, f"b{a.batch}", a.device, f"t{a.threads}"]
         parts += [f"x{a.devices}"] if a.devices > 1 else []
@@ -79,11 +79,11 @@ class Cell:
 
     @property
     def turn(self) -> tuple[Any, ...]:
-        """What cells share that take turns: all but the framework."""
+        """What cells that take turns have in common: everything except the framework."""
         return (*(value for name, value in self.axes.as_dict().items() if name != "framework"), self.settings)
 
     def options(self, memory_bytes: int | None) -> RunOptions:
-        """Return the options of its session; memory_bytes: the limit where its file names none."""
+        """Return the options of its session; memory_bytes: the limit if its file gives none."""
         a, s = self.axes, self.settings
         return RunOptions(
             network=a.network, mode=a.mode, batch=a.batch, device=a.device, threads=a.threads, seed=s.seed, steps=s.steps,

@@ -1,4 +1,4 @@
-"""What records the kernels pass: which collectors work here for a framework, which one is taken, and a child's pass under it.
+"""What records the kernels pass: which collectors work for a framework here, which one is used, and a child's pass under it.
 
 | collector | what it is | what it records |
 |---|---|---|
@@ -7,8 +7,8 @@
 | nvprof | CUDA's old profiler, around the child | ranges and CUDA, on GPUs before compute capability 8.0 |
 | cupti | CUPTI, inside the child | CUDA |
 
-CUPTI, on which all of them stand, has one client a process: beside nsys, nvprof and cupti the framework's profiler records the
-host only. Its records and the libraries' lines are kept whatever collector is used.
+All of them use CUPTI, which allows one client per process. Beside nsys, nvprof and cupti, the framework's profiler therefore
+records only the host. Its records and the libraries' lines are kept with every collector.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from kernelscope.tracer.outside.variants import Variant
 
 NAMES = ("framework", "nsys", "nvprof", "cupti")
 AUTO = "auto"
-# These frameworks' profilers record a GPU's kernels, with the operators that launched them: nothing else knows as much.
+# These frameworks' profilers record a GPU's kernels with the operators that launched them; no other collector knows as much.
 _RECORD_KERNELS = ("pytorch", "tensorflow", "jax", "keras")
 _ORDER_OF_THESE = ("framework", "cupti", "nsys", "nvprof")
 _ORDER_OF_OTHERS = ("nsys", "nvprof", "cupti", "framework")
@@ -51,7 +51,7 @@ _PRINTED_BY_NSYS = re.compile(
 
 @dataclass(frozen=True)
 class Choice:
-    """What records a side's kernels pass, and why. unavailable: those that would have come first -> why they are not."""
+    """What records a side's kernels pass, and why. unavailable: preferred collectors -> why they are not available."""
 
     asked: str
     used: str
@@ -66,13 +66,13 @@ class Choice:
 
 
 def order(framework: str, device: str) -> tuple[str, ...]:
-    """Return the collectors in the order in which they are tried. On a CPU the framework's own tells more than any other."""
+    """Return the collectors in the order in which they are tried. On a CPU, the framework's own says more than any other."""
     own = framework.partition("-")[0] in _RECORD_KERNELS  # keras-torch is Keras
     return _ORDER_OF_THESE if device == "cpu" or own else _ORDER_OF_OTHERS
 
 
 def choose(asked: str, framework: str, device: str, environment: Environment | None = None, nsys: str | None = None) -> Choice:
-    """Return the collector to use; raise UsageError, with reason and remedy, when the one that was asked for is not available.
+    """Return the collector to use; raise UsageError, with reason and remedy, if the requested one is not available.
 
     asked: one of NAMES or "auto", which takes the first that works. nsys: path of the nsys to use.
     """
@@ -87,13 +87,13 @@ def choose(asked: str, framework: str, device: str, environment: Environment | N
     for name in order(framework, device):
         reason = usable(name, framework, device, environment, nsys)
         if reason is None:
-            why = "the first that works here of " + ", ".join(order(framework, device))
+            why = f"the first that works here, of {', '.join(order(framework, device))}"
             if device == "cpu":
-                why = "on a CPU the libraries' own lines and the framework's profiler tell the most"
+                why = "on a CPU, the libraries' own output and the framework's profiler say the most"
             return Choice(asked, name, why, refused, _tool(name, nsys))
         refused[name] = reason
     reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
-    raise UsageError(f"--collector auto: {framework}: none can be had: {reasons}")
+    raise UsageError(f"--collector auto: {framework}: none is available: {reasons}")
 
 
 def chosen(options: RunOptions, variant: Variant, nsys: str | None = None) -> Choice:
@@ -107,7 +107,7 @@ def usable(
 ) -> str | None:
     """Return None if the collector works for this framework on this device ("cpu" or "cuda"), else one line that says why not.
 
-    Without an environment, what would have to be tried in it counts as not available.
+    Without an environment, what would have to be tried in it counts as unavailable.
     """
     if device == "cpu" and "cpu" not in recipes.variants(framework):
         return f"{framework} runs on GPUs only; use --device cuda on a machine that has one"
@@ -117,7 +117,7 @@ def usable(
         tool = _nsys(nsys)
         return tool if isinstance(tool, str) else find.usable(tool)
     if device == "cpu":
-        return f"{collector} records what GPUs do, and this runs on a CPU; use --collector framework or nsys"
+        return f"{collector} records only work of GPUs, and this runs on a CPU; use --collector framework or nsys"
     if collector == "nvprof":
         old = _nvprof()
         return old if isinstance(old, str) else None
@@ -141,7 +141,7 @@ def _nvprof() -> Tool | str:
 
 @cache
 def _installed(name: str, *_: str | None) -> Tool | None:
-    """Look for a profiler once for all frameworks; the other arguments are what decides where it is looked for."""
+    """Find a profiler once for all frameworks; the other arguments are the variables that affect the search."""
     return find.find(name)
 
 
@@ -151,7 +151,7 @@ def _tool(collector: str, nsys: str | None) -> Tool | None:
 
 
 def _cupti(framework: str, environment: Environment | None) -> str | None:
-    """Ask the framework's interpreter, in a process of its own: asking initialises CUDA."""
+    """Ask the framework's interpreter in a separate process, because asking initialises CUDA."""
     if environment is None:
         return f"{framework} is not set up; create its environment with `kernelscope env create {framework}`"
     with temporary.folder() as folder:
@@ -162,18 +162,18 @@ def _cupti(framework: str, environment: Environment | None) -> str | None:
                 capture_output=True, timeout=_PROBE_LIMIT_S, check=False,
             )  # fmt: skip
         except (OSError, subprocess.SubprocessError) as error:
-            return f"{environment.python} cannot tell whether it has CUPTI: {error}"
+            return f"{environment.python} could not be checked for CUPTI: {error}"
     if done.returncode:
         last = done.stderr.decode("utf8", "replace").strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-        return f"{environment.python} cannot tell whether it has CUPTI: {last[0]}"
+        return f"{environment.python} could not be checked for CUPTI: {last[0]}"
     return done.stdout.decode("utf8", "replace").strip() or None
 
 
 class ToolCollector:
     """A child's kernels pass under nsys or nvprof (see process.Collector). Raises ChildError for what this release cannot do.
 
-    keep: nsys's report stays beside its export. It holds the environment of every process (see privacy), which run folders, made
-    to be passed on, have nothing of.
+    keep: keep nsys's report beside its export. It holds the environment of every process (see privacy), which run folders, made
+    to be passed on, otherwise never contain.
     """
 
     def __init__(self, tool: Tool, folder: Path, device: str, keep: bool = False):
@@ -190,33 +190,33 @@ class ToolCollector:
             raise ChildError(f"{tool.name}: {error}") from error
 
     def variables(self) -> dict[str, str]:
-        """Return what the child needs for its ranges to arrive, whatever its own environment has: NVTX's library."""
+        """Return the variables without which the child's ranges do not arrive, whatever its own environment: NVTX's library."""
         library = find.nvtx_library()
         return {"KERNELSCOPE_NVTX_LIBRARY": library} if library else {}
 
     def processes(self) -> list[int]:
-        """Return the ids of the profiler's processes and the child's."""
+        """Return the ids of the profiler's and the child's processes."""
         return capture.processes(self._folder)
 
     def stop(self) -> None:
-        """End all of them, and keep what the profiler had written by then."""
+        """Kill all of them, and keep what the profiler had written by then."""
         capture.stop(self._folder)
         self._made_private(capture.finish(self._tool, self._folder, wait_s=0.0))
 
     def of_child(self, lines: list[str]) -> list[str]:
-        """Return those lines of a child's log that the profiler has not printed itself."""
+        """Return the lines of a child's log that the profiler did not print itself."""
         return [line for line in lines if not _PRINTED_BY_NSYS.search(line)]
 
     def finish(self, emitted: Mapping[str, int], versions: Mapping[str, str], wait_s: float) -> dict[str, Any]:
-        """Return what was recorded, compared with the ranges that the child opened, when it has ended; see verify.as_dict.
+        """Return what was recorded, compared with the ranges that the child opened, after it has ended; see verify.as_dict.
 
-        `failures` has a line for each thing that could not be had. Raises nothing for what the profiler did, but OSError where
-        the folder has no room for it.
+        `failures` has a line for everything that is missing. Raises nothing for what the profiler did, but OSError if the
+        folder has no space for it.
         """
         capture.stop(self._folder, keep=True)
         try:
             result = capture.finish(self._tool, self._folder, wait_s)
-        except OSError as error:  # no room for what nsys wrote elsewhere
+        except OSError as error:  # no space for what nsys wrote elsewhere
             raise OSError(error.errno, error.strerror, str(self._folder)) from error
         outcome = {"version": result.version, "failures": [*result.failures, *self._made_private(result)]}
         if result.exported is None:
@@ -227,7 +227,7 @@ class ToolCollector:
         return {**outcome, **verified, "warnings": [*verified["warnings"], *([old] if old else [])]}
 
     def _made_private(self, result: capture.Capture) -> list[str]:
-        """Take the environments of the machine's processes out of what is kept; return what was lost by that."""
+        """Remove the environments of the machine's processes from what is kept; return what was lost by that."""
         if self._tool.name != "nsys":
             return []
         messages = []
@@ -236,24 +236,25 @@ class ToolCollector:
                 privacy.without_environments(result.exported)
             except sqlite3.Error as error:
                 result.exported.unlink()
-                messages.append(f"{result.exported}: removed: environments cannot be taken out of it ({error}); record again")
+                lost = f"removed, as it holds environments that cannot be blanked ({error})"
+                messages.append(f"{result.exported}: {lost}; record again")
         originals = [path for path in self._folder.glob("nsys.*") if path.suffix != ".sqlite"]
         if self._keep or not originals:
             return messages
         for path in originals:
             path.unlink()
         if result.exported is None:
-            messages.append("what nsys wrote was removed: it holds the environment of every process; --keep-reports keeps it")
+            messages.append("nsys's files were removed: they hold the environment of every process; --keep-reports keeps them")
         return messages
 
 
 def problems(verified: Mapping[str, Any]) -> list[str]:
-    """Return one line for each thing that was asked of a recording and is not there."""
+    """Return one line for everything requested that a recording lacks."""
     return [*verified.get("failures", ()), *verified.get("missing", ())]
 
 
 def merged(recordings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the sums over the recordings of all repeats, by folder, for run.json; unknown in one is unknown in all."""
+    """Return sums over the recordings of all repeats, by folder, for run.json; a number unknown in one of them is unknown."""
 
     def total(values: Sequence[int | None]) -> int | None:
         return None if None in values else sum(value for value in values if value is not None)

@@ -1,4 +1,4 @@
-"""The machine and the settings that a measurement was made under, and what of the environment may be written down."""
+"""The machine and the settings of a measurement, and what may be recorded of the environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["HIDDEN", "command", "machine", "recorded", "without_home"]
 
 
 def machine() -> dict[str, Any]:
-    """Return what the machine is: processor, cores, memory, operating system; no host or user name."""
+    """Return the machine's facts: processor, cores, memory, operating system; no host or user name."""
     return {
         "processor": _processor(),
         "cores": psutil.cpu_count(logical=False),

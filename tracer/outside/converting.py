@@ -1,4 +1,4 @@
-"""Converts a data set into frameworks' own record formats, each written by the framework's library in its environment."""
+"""Convert a data set into frameworks' own record formats; each framework's library writes its own, in its environment."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from kernelscope.tracer.outside import environments, staging
 from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
 from kernelscope.workloads import files, networks
 
-ARRAYS = "arrays"  # files of numpy, which every framework reads with the loader of files
+ARRAYS = "arrays"  # numpy files, which every framework reads with the file loader
 
 
 @dataclass(frozen=True)
 class Written:
-    """One format that was written: for which framework, how many samples, into which files, their size and the time it took."""
+    """One written format: its framework, number of samples, files, their size and the time it took."""
 
     framework: str
     samples: int
@@ -34,17 +34,17 @@ class Written:
 
 
 def convert(network: str, folder: Path, targets: list[str], output: Path, force: bool = False) -> Iterator[Written]:
-    """Write a folder's training samples, as a network takes them, in the format of each target; yield each when it is done.
+    """Write a folder's training samples, as a network takes them, in each target's format; yield each when it is done.
 
-    targets: frameworks, or ARRAYS. output: folder of the new files; a file of the same name is an error unless `force`.
-    Files appear when they are complete. Raises UsageError, InputError (the data), and ChildError (the framework).
+    targets: frameworks, or ARRAYS. output: folder of the new files; a file of the same name is an error unless `force`. Files
+    appear when they are complete. Raises UsageError, InputError (the data), and ChildError (the framework).
     """
     resolved = [None if target == ARRAYS else environments.resolve(target) for target in targets]
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".converting-", dir=output) as made, _staged() as staged:
         source = folder
         if _needs_decoding(network, folder):
-            # images are decoded by Pillow, which is here and in no framework's environment
+            # Pillow decodes images; it is installed here, but not in the frameworks' environments
             source = Path(made, ARRAYS)
             _run(Path(sys.executable), {}, staged, [ARRAYS, network, str(folder), str(source)])
         for target, environment in zip(targets, resolved, strict=True):
@@ -70,7 +70,7 @@ def _needs_decoding(network: str, folder: Path) -> bool:
 
 
 def _run(python: Path, variables: dict[str, str], staged: Path, arguments: list[str]) -> dict[str, Any]:
-    """Run the converter; return what it says of the files that it wrote."""
+    """Run the converter; return its report on the files that it wrote."""
     Path(arguments[-1]).mkdir(exist_ok=True)
     command = [str(python), "-m", "kernelscope.workloads.convert", *arguments]
     environment = {**os.environ, **variables, "PYTHONPATH": str(staged)}
@@ -88,6 +88,6 @@ def _run(python: Path, variables: dict[str, str], staged: Path, arguments: list[
 def _moved(path: Path, output: Path, force: bool) -> Path:
     target = output / path.name
     if target.exists() and not force:
-        raise UsageError(f"{target}: is there already; give --force to replace it")
+        raise UsageError(f"{target}: exists already; give --force to replace it")
     os.replace(path, target)
     return target

@@ -1,4 +1,4 @@
-"""Whether this machine lets us read hardware counters and the processor's energy counters, and if not why."""
+"""Whether this machine lets us read hardware counters and the processor's energy counters; if not, why."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POWERCAP = "/sys/class/powercap"
 
 
 def hardware_counters() -> str | None:
-    """Return None when the cycles of this process can be counted, else the reason, found by trying."""
+    """Return None if this process's cycles can be counted, else the reason; found by trying."""
     number = _PERF_EVENT_OPEN.get(platform.machine())
     if number is None:
         return f"not tried on {platform.machine()}"
@@ -32,7 +32,7 @@ def hardware_counters() -> str | None:
         return None
     code = ctypes.get_errno()
     if code in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP):
-        return "the processor's counters are not passed on to this machine (as in most virtual machines)"
+        return "this machine has no access to the processor's counters (as in most virtual machines)"
     if code in (errno.EACCES, errno.EPERM):
         return f"not allowed: kernel.perf_event_paranoid is {_paranoid()} (2 or less lets a user count their own processes)"
     return os.strerror(code)
@@ -47,9 +47,9 @@ def _paranoid() -> str:
 
 @dataclass(frozen=True)
 class EnergyDomain:
-    """A RAPL domain that can be read: package-0, dram, core, ...; package: the socket that it belongs to.
+    """A readable RAPL domain: package-0, dram, core, ...; package: the socket that it belongs to.
 
-    range_uj: the counter's value after which it begins again at 0.
+    range_uj: the value at which the counter wraps around to 0.
     """
 
     name: str
@@ -59,9 +59,9 @@ class EnergyDomain:
 
 
 def energy_domains(root: str = POWERCAP) -> tuple[list[EnergyDomain], str | None]:
-    """Return the RAPL domains of this machine that can be read, each once, and why there are none or fewer.
+    """Return this machine's readable RAPL domains, each once, and why there are none or fewer.
 
-    A package can be there twice, as intel-rapl and intel-rapl-mmio, which are two ways to the same counter: the first is taken.
+    A package may be listed twice, as intel-rapl and intel-rapl-mmio: two ways to the same counter. The first is used.
     """
     result: dict[tuple[str, int], EnergyDomain] = {}
     refused = 0
@@ -77,7 +77,7 @@ def energy_domains(root: str = POWERCAP) -> tuple[list[EnergyDomain], str | None
             continue
         result.setdefault((domain.name, domain.package), domain)
     if refused:
-        return list(result.values()), f"{refused} energy_uj files in {root} may be read by root only (sudo chmod a+r them)"
+        return list(result.values()), f"{refused} energy_uj files in {root} can be read only by root (sudo chmod a+r them)"
     return list(result.values()), None if result else "the kernel offers no RAPL here (as in most virtual machines)"
 
 

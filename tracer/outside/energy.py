@@ -1,8 +1,8 @@
-"""The energy pass: idle baseline, warm-up until thermally steady, then repeated windows of seconds, all while power is polled.
-At last the heaviest layers alone, each in a window of its own, to check what the ordinary windows say of them.
+"""The energy pass: idle baseline, warm-up until thermally steady, then repeated windows of seconds, while power is polled.
+Finally the heaviest layers run alone, each in a window of its own, to check what the ordinary windows say about them.
 
-Nothing else is on: no ranges, no profilers. The protocol follows good practice for NVIDIA's sensors: windows far longer than the
-counter's update, repeated, after a warm-up that has settled (Yang, Adamek and Armour, SC24, arXiv 2312.02741; ML.ENERGY's Zeus).
+Nothing else is on: no ranges, no profilers. The protocol follows good practice for NVIDIA's sensors: windows far longer than
+the counter's update, repeated, after a settled warm-up (Yang, Adamek and Armour, SC24, arXiv 2312.02741; ML.ENERGY's Zeus).
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from kernelscope.tracer.outside.samplers.sampler import Sampler, SampleSource
 
 NAME = "energy"
 FILE = "windows.jsonl"
-RATES_HZ = {"cuda": 200.0, "cpu": 50.0}  # on a processor polling is itself work whose energy is counted
+RATES_HZ = {"cuda": 200.0, "cpu": 50.0}  # on a CPU, polling itself costs energy that is counted
 _FIRST_STEPS = 5
-_WATT = 1.0  # smaller differences of power are no sign of anything
-_MARGIN = 1.05  # more steps than the time needs, should they become faster
-_SETTLING_S = 0.3  # after a window, until the counter was updated once more
+_WATT = 1.0  # smaller differences of power are insignificant
+_MARGIN = 1.05  # run more steps than needed, in case they become faster
+_SETTLING_S = 0.3  # after a window, until the counter has been updated once more
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long everything takes. Limits are times after which it goes on as it is, and says that it was not steady.
+    """How long everything takes. After a limit the pass goes on anyway, and records that it was not steady.
 
-    blocks: how many stretches of block_s in a row must be alike: temperature within kelvin, mean power within the share `power`.
-    replays: how many layers run alone; each is warmed up for replay_warmup_s before its window.
+    blocks: how many consecutive stretches of block_s must agree: temperature within kelvin, mean power within the share
+    `power`. replays: how many layers run alone; each is warmed up for replay_warmup_s before its window.
     """
 
     windows: int = 5
@@ -51,7 +51,7 @@ class Plan:
 
 
 class Worker(Protocol):
-    """The child, as far as this needs it."""
+    """The child, as far as the energy pass needs it."""
 
     @property
     def pid(self) -> int:
@@ -61,19 +61,19 @@ class Worker(Protocol):
         """Send a command and return its answer."""
 
     def wait_until_asleep(self) -> None:
-        """Wait until it does not run."""
+        """Wait until it is not running."""
 
 
 def sources(device: str) -> tuple[list[SampleSource], str | None]:
-    """Return what can tell the energy of a run on this device, or why nothing can: RAPL always, NVML for GPUs."""
+    """Return the sources of a run's energy on this device, or why there are none: RAPL always, NVML for GPUs."""
     rapl = RaplSource()
     result: list[SampleSource] = [] if rapl.unavailable else [rapl]
     if device == "cpu":
         return result, rapl.unavailable
     nvml = NvmlSource(energy=True, measure=True)
     lacking = nvml.lacks("gpu_energy_j")
-    # the processor's energy alone would pass for the run's
-    return ([], f"{lacking} (the energy counter is there since Volta)") if lacking else ([nvml, *result], None)
+    # the CPU's energy alone would be mistaken for the run's
+    return ([], f"{lacking} (GPUs have the energy counter since Volta)") if lacking else ([nvml, *result], None)
 
 
 def heaviest(network: dict[str, Any] | None) -> list[str]:
@@ -83,10 +83,10 @@ def heaviest(network: dict[str, Any] | None) -> list[str]:
 
 
 class Measurement:
-    """One child's energy pass; `record` does it and writes windows.jsonl into the pass's folder.
+    """One child's energy pass; `record` runs it and writes windows.jsonl into the pass's folder.
 
-    gpu: NVML's index of the child's GPU, whose temperature and power must settle; None on a processor. layers: which to run
-    alone, those that matter most first.
+    gpu: NVML's index of the child's GPU, whose temperature and power must settle; None on a CPU. layers: candidates to run
+    alone, most important first.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Measurement:
         self._step_ns = 0.0
 
     def record(self) -> None:
-        """Do all of it. Raises ChildError when the child fails; what was measured before stays."""
+        """Run the whole pass. Raises ChildError if the child fails; earlier measurements stay."""
         self._child.tell(do="warmup")
         self._child.wait_until_asleep()
         self._sampler.open(self._child.pid, 0)
@@ -123,7 +123,7 @@ class Measurement:
         time.sleep(seconds)
 
     def _work(self, seconds: float, measured: bool = False) -> None:
-        """Run a window that takes so long; a measured one is written down."""
+        """Run a window of this length; a measured one is written down."""
         start = time.monotonic_ns()
         steps = _steps(seconds, self._step_ns)
         window = self._run(steps)
@@ -140,7 +140,7 @@ class Measurement:
         return number
 
     def _replay(self, layer: str) -> None:
-        """Run a layer alone for a window, after finding out how long it takes; where it cannot be, write why."""
+        """Run a layer alone for a window, after finding out how long it takes; if that is impossible, write the reason."""
         start, steps = time.monotonic_ns(), _FIRST_STEPS
         for seconds in (self._plan.replay_warmup_s, self._plan.window_s, None):
             number = self._windows
@@ -156,7 +156,7 @@ class Measurement:
         self._sleep(_SETTLING_S)
 
     def _settle(self, kind: str, act: Callable[[float], None], limit_s: float) -> bool:
-        """Act in blocks until the last few are alike in temperature and power, or the time is over; return whether they are."""
+        """Act in blocks until the last few agree in temperature and power, or the time is up; return whether they agree."""
         begun = time.monotonic_ns()
         blocks: list[tuple[float | None, float | None]] = []
         while True:
@@ -170,14 +170,14 @@ class Measurement:
                 return steady
 
     def _block(self, start_ns: int) -> tuple[float | None, float | None]:
-        """Return the last temperature and the mean power since then, as far as they were sampled."""
+        """Return the last temperature and the mean power since then; None for what was not sampled."""
         heat = self._sampler.since(self._child.pid, start_ns, "gpu_temperature_c", self._gpu)
         watts = self._sampler.since(self._child.pid, start_ns, "gpu_power_w", self._gpu)
         power = statistics.mean(value for *_, value in watts) if watts else self._counted(start_ns)
         return (heat[-1][-1] if heat else None), power
 
     def _counted(self, start_ns: int) -> float | None:
-        """Return the mean power by the energy counter, of all packages together on a processor."""
+        """Return the mean power by the energy counter, of all packages together on a CPU; None without enough readings."""
         metric = "cpu_energy_j" if self._gpu is None else "gpu_energy_j"
         readings = self._sampler.since(self._child.pid, start_ns, metric, self._gpu)
         power = 0.0
@@ -204,5 +204,5 @@ class Measurement:
 
 
 def _steps(seconds: float, step_ns: float) -> int:
-    """Return how many steps take so long."""
+    """Return how many steps take this long."""
     return max(_FIRST_STEPS, math.ceil(seconds * 1e9 * _MARGIN / max(step_ns, 1.0)))

@@ -5,7 +5,7 @@
         environments/<framework>-<key>.lock  held while it is built or removed
         logs/<framework>-<key>.log           what pip and others printed
 
-The key is a hash of the pinned requirements, the variant and the interpreter's version, so changed pins make a new one.
+The key is a hash of the pinned requirements, the variant and the interpreter's version, so changed pins give a new environment.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["FRAMEWORKS", "Environment", "create", "find", "home", "list_all", "r
 class Environment:
     """An interpreter that has a framework.
 
-    `variables` are to be added to the child's environment; `variant` is cpu, cuda, or given (the user's own interpreter).
+    `variables` must be added to the child's environment; `variant` is cpu, cuda, or given (the user's own interpreter).
     """
 
     framework: str
@@ -51,7 +51,7 @@ class Environment:
 
 
 def home() -> Path:
-    """Return the folder that holds everything kernelscope keeps; raise InputError for one that cannot hold environments."""
+    """Return the folder for everything that kernelscope stores; raise InputError for one that cannot hold environments."""
     named = os.environ.get("KERNELSCOPE_HOME")
     if named:
         path = Path(named).expanduser().absolute()
@@ -67,11 +67,11 @@ def create(
     framework: str, python: str | None = None, *, variant: str | None = None, progress: BuildProgress | None = None,
     hashed: bool = True,
 ) -> Environment:  # fmt: skip
-    """Return the ready environment of a framework, building it when there is none.
+    """Return a framework's ready environment; build it if there is none.
 
-    `python` is the interpreter to build it from (default: the best one of an acceptable version on this machine), `variant`
-    cpu or cuda (default: what NVML sees), `hashed` whether files must have the digests that are known (see building.Builder).
-    Raises UsageError for what is unknown, ChildError when it cannot be built, InputError when the folder cannot be used; nothing
+    `python`: the interpreter to build it from (default: this machine's best one of an acceptable version). `variant`: cpu or
+    cuda (default: by the GPUs that NVML sees). `hashed`: whether files must have the known digests (see building.Builder).
+    Raises UsageError for unknown names, ChildError if it cannot be built, InputError if the folder is unusable; nothing
     half-built is left behind.
     """
     progress = progress or Silent()
@@ -105,7 +105,7 @@ def create(
 
 
 def find(framework: str, variant: str | None = None) -> Environment | None:
-    """Return the ready environment of a framework, or None: of this variant, or without one the machine's, else any."""
+    """Return a framework's ready environment: of this variant or, if not given, the machine's, else any; None without one."""
     first = variant or recipes.wanted_variant(framework)[0]
     others = () if variant else recipes.variants(framework)
     for candidate in dict.fromkeys((first, *others)):
@@ -118,7 +118,7 @@ def find(framework: str, variant: str | None = None) -> Environment | None:
 def resolve(framework: str, python: str | None = None) -> Environment:
     """Return where to run a framework: the interpreter at `python`, checked to have it, or the ready environment.
 
-    Raises UsageError when the framework or the path is unknown, ChildError naming the import that failed or the command that
+    Raises UsageError if the framework or the path is unknown, and ChildError that names the failed import or the command that
     creates the environment.
     """
     recipes.check_known(framework)
@@ -134,9 +134,9 @@ def resolve(framework: str, python: str | None = None) -> Environment:
 
 
 def list_all() -> list[dict[str, Any]]:
-    """Return one row per environment, and one with the reason for each framework that has none.
+    """Return a row for each environment, and one with the reason for each framework without one.
 
-    Columns: framework, variant, version, python (path of its interpreter), python_version, ready, reason (null when ready),
+    Columns: framework, variant, version, python (path of its interpreter), python_version, ready, reason (None if ready),
     size_bytes, path.
     """
     rows: list[dict[str, Any]] = []
@@ -147,7 +147,7 @@ def list_all() -> list[dict[str, Any]]:
 
 
 def remove(framework: str) -> list[Path]:
-    """Remove all environments of a framework; return their folders. Raises ChildError when one is being built."""
+    """Remove all environments of a framework; return their folders. Raises ChildError if one is being built."""
     recipes.check_known(framework)
     if recipes.owner(framework) != recipes.full_name(framework):
         raise UsageError(f"{framework} has no environment of its own; remove that of {recipes.owner(framework)}")
@@ -166,14 +166,12 @@ def remove(framework: str) -> list[Path]:
 
 
 def _folder() -> Path:
-    """Make and return the folder of the environments."""
+    """Create and return the folder of the environments."""
     path = home() / "environments"
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(
-            f"{path}: cannot be made ({error.strerror}); set KERNELSCOPE_HOME to a folder that can be written"
-        ) from error
+        raise InputError(f"{path}: cannot be created ({error.strerror}); set KERNELSCOPE_HOME to a writable folder") from error
     if not os.access(path, os.W_OK):
         raise InputError(f"{path}: cannot be written; set KERNELSCOPE_HOME to another folder")
     return path
@@ -189,12 +187,12 @@ def _lock_of(folder: Path) -> Path:
 
 
 def _interpreter(recipe: Recipe, python: str | None) -> Interpreter:
-    """Return the interpreter to build from: the one given, or the best of an acceptable version."""
+    """Return the interpreter to build from: the given one, or the best of an acceptable version."""
     wanted = " or ".join(recipe.pythons)
     if python is not None:
         result = interpreters.probe(_path_of(python))
         if result is None or result.minor not in recipe.pythons or result.unusable:
-            what = "is no 64-bit CPython 3" if result is None else result.unusable or f"is Python {result.version}"
+            what = "is not a 64-bit CPython 3" if result is None else result.unusable or f"is Python {result.version}"
             raise UsageError(f"--python {python}: {what}; the environment of {recipe.framework} needs Python {wanted}")
         return result
     for minor in recipe.pythons:
@@ -205,7 +203,7 @@ def _interpreter(recipe: Recipe, python: str | None) -> Interpreter:
 
 
 def _path_of(python: str) -> str:
-    """Return the absolute path of a file that can be run; links stay, for a virtual environment's interpreter is one."""
+    """Return the absolute path of an executable file; links are kept, as a virtual environment's interpreter is one."""
     path = os.path.abspath(os.path.expanduser(python)) if os.sep in python else shutil.which(python)
     if path is None or not os.path.exists(path):
         raise UsageError(f"--python {python}: there is no such file")
@@ -227,20 +225,20 @@ def _given(framework: str, python: str) -> Environment:
 
 
 def _named(framework: str, result: Environment) -> Environment:
-    """Return the environment as that of a framework which it may hold beside another one."""
+    """Return the environment as that of a framework that shares it with another one."""
     marker = _marker(result.python.parent.parent)
     version = _version(framework, marker) if isinstance(marker, dict) else result.version
     return replace(result, framework=recipes.full_name(framework), version=version)
 
 
 def _version(framework: str, marker: dict[str, Any]) -> str:
-    """Return a framework's version: that of the package that tells it, else of the module that was imported."""
+    """Return a framework's version: that of the package that determines it, else of the imported module."""
     package = recipes.VERSION_OF.get(recipes.full_name(framework))
     return str(marker["packages"].get(package) or marker["version"])
 
 
 def _borrowed_variables(recipe: Recipe) -> dict[str, str]:
-    """Return what the user's own interpreter may need of our environment: CNTK's MPI, unless they have set a path to theirs."""
+    """Return what the user's own interpreter may need from our environment: CNTK's MPI, unless they set a path to theirs."""
     if "openmpi" not in recipe.needs or "mpi" in os.environ.get("LD_LIBRARY_PATH", ""):
         return {}
     ready = find(recipe.framework)
@@ -266,7 +264,7 @@ def _marker(folder: Path) -> dict[str, Any] | str:
     except FileNotFoundError:
         if locks.is_locked(_lock_of(folder)):
             return "another process is building it"
-        return "left half-built: `kernelscope env create` builds it anew"
+        return "half-built: `kernelscope env create` rebuilds it"
     except (OSError, ValueError) as error:
         return f"its {MARKER} cannot be read ({error})"
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
@@ -297,7 +295,7 @@ def _row(framework: str, folder: Path) -> dict[str, Any]:
     if marker["requirements_sha256"] in _digests(framework):
         row["ready"] = True
     else:
-        row["reason"] = f"made from other pinned requirements: run `kernelscope env create {framework}` for the present ones"
+        row["reason"] = f"made from other pinned requirements: run `kernelscope env create {framework}` for the current ones"
     return row
 
 

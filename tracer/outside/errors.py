@@ -1,14 +1,14 @@
-"""The few errors of the capturing side: each message is one line that names the file or place and the remedy."""
+"""The errors of the capturing side: each message is one line that names the file or place and the remedy."""
 
 
 class KernelscopeError(Exception):
-    """Base of all; the command line prints the message and exits with `exit_code`."""
+    """Base class; the command line prints the message and exits with `exit_code`."""
 
     exit_code = 1
 
 
 class UsageError(KernelscopeError):
-    """The command was given something that it does not know."""
+    """The command was given something unknown."""
 
     exit_code = 2
 
@@ -20,9 +20,9 @@ class InputError(KernelscopeError):
 
 
 class ChildError(KernelscopeError):
-    """A framework's interpreter is missing, lacks the framework, or its process failed.
+    """A framework's interpreter is missing or lacks the framework, or its process failed.
 
-    kind: "missing" (it cannot be started or imported), "unsupported" (the framework's program cannot do what was asked),
+    kind: "missing" (cannot be started or imported), "unsupported" (the framework's program cannot do what was requested),
     "timeout", "killed" (by a signal that was not ours), or "failed".
     """
 

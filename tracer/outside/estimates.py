@@ -1,4 +1,4 @@
-"""How long a cell will take: from its network's operations, corrected by what the sweep's finished cells took."""
+"""How long a cell will take: estimated from its network's operations, corrected by the sweep's finished cells."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from kernelscope.tracer.inside import plan, steady
 from kernelscope.tracer.outside.cells import Cell
 from kernelscope.workloads import networks
 
-_START_S = 3.0  # an interpreter with a framework: to start, import, build the network and end; ranks of several devices follow it
-_WEIGHT_S = 4e-8  # to draw a parameter and load it
-_STEP_S = 1e-3  # of a step, beside its operations
-_FLOPS_PER_S = {"cpu": 3e10, "cuda": 3e12}  # reached by a thread of a processor, and by a GPU, in small networks
+_START_S = 3.0  # for an interpreter to start, import the framework, build the network and end; ranks follow it
+_WEIGHT_S = 4e-8  # to draw and load a parameter
+_STEP_S = 1e-3  # of a step besides its operations
+_FLOPS_PER_S = {"cpu": 3e10, "cuda": 3e12}  # reached in small networks by a CPU thread, and by a GPU
 _BYTES_PER_S = {"cpu": 5e9, "cuda": 5e11}
-_DRAWN_BYTES = 24  # of an input number while batches are drawn, two at least: a cell that lacks these ends at once
-_PASSES_OVER_WEIGHTS = {"infer": 1, "train": 6}  # read forwards and backwards; gradient, momentum and weight in the update
+_DRAWN_BYTES = 24  # per input number while at least two batches are drawn; a cell without this memory ends at once
+_PASSES_OVER_WEIGHTS = {"infer": 1, "train": 6}  # forward and backward reads; gradient, momentum and weight in the update
 
 
 @dataclass
 class Estimates:
-    """Learns from cells how far the plain estimate is off: by framework and network, by framework, and in all."""
+    """Learns from cells how far the plain estimate is off: by framework and network, by framework, and overall."""
 
     _ratios: dict[tuple[str, ...], list[float]] = field(default_factory=dict)
 
     def learn(self, cell: Cell, seconds: float) -> None:
-        """Take note of what a finished cell took."""
+        """Record how long a finished cell took."""
         ratio = seconds / plain(cell)
         for key in _keys(cell):
             self._ratios.setdefault(key, []).append(ratio)
 
     def seconds(self, cell: Cell) -> float:
-        """Return how long a cell will take in s."""
+        """Return the estimated time of a cell in s."""
         known = next((self._ratios[key] for key in _keys(cell) if key in self._ratios), [1.0])
         return plain(cell) * median(known)
 
     def total(self, cells: Iterable[Cell]) -> float:
-        """Return how long cells will take one after the other in s."""
+        """Return the estimated time of cells one after another in s."""
         return sum(map(self.seconds, cells))
 
 
 def _keys(cell: Cell) -> tuple[tuple[str, ...], ...]:
-    """Return what a cell has in common with others, closest first."""
+    """Return the keys that a cell shares with others, closest first."""
     return (cell.axes.framework, cell.axes.network), (cell.axes.framework,), ()
 
 
 def plain(cell: Cell) -> float:
-    """Return the estimate in s that knows nothing of the machine."""
+    """Return the estimate in s without knowledge of the machine."""
     axes, settings = cell.axes, cell.settings
     counts = _counts(axes.network)
     if settings.memory_gib is not None and counts["inputs"] * axes.batch * _DRAWN_BYTES > settings.memory_gib * (1 << 30):

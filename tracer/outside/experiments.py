@@ -1,15 +1,15 @@
 """Sweeps as files: lists of what to vary, in TOML.
 
 title = "LeNet by batch"        # of the report
-experiment = "thesis"           # the literature's, whose numbers the report shows beside; left out for others
+experiment = "thesis"           # published numbers that the report shows beside; omit it for other experiments
 framework = ["pytorch", "mxnet"]
-batch = [1, 64]                 # every axis is a list or one value; those left out have the default
+batch = [1, 64]                 # every axis is a list or one value; omitted ones have the default
 steps = 10                      # settings: see cells.Settings
 
-[[group]]                       # optional: cells of their own, with what differs from the above
+[[group]]                       # optional: separate cells, with what differs from the above
 network = ["lenet", "cnn"]
 
-[[exclude]]                     # cells that all of these fit are left out
+[[exclude]]                     # cells that match all of these are left out
 framework = "mxnet"
 batch = 1
 reason = "takes an hour"
@@ -33,7 +33,7 @@ from kernelscope.workloads import networks
 
 ALL, DEFAULT = "all", "default"
 MOST_CELLS = 10_000
-_ALL_THREADS = 0  # until it is known how many devices share them
+_ALL_THREADS = 0  # until the number of devices that share them is known
 _ABOUT = ("title", "experiment", "group", "exclude")
 _SETTINGS = tuple(field.name for field in fields(Settings))
 _SUFFIX = ".toml"
@@ -41,7 +41,7 @@ _SUFFIX = ".toml"
 
 @dataclass(frozen=True)
 class Experiment:
-    """A sweep's file. name: the file's, without its suffix. text: as it stands. cells: in its order, each once."""
+    """A sweep's file. name: the file's, without its suffix. text: its content. cells: in its order, each once."""
 
     name: str
     title: str
@@ -57,7 +57,7 @@ def shipped() -> dict[str, Path]:
 
 
 def load(name: str) -> Experiment:
-    """Read a sweep's file, or the shipped one of this name; raise UsageError naming the file, the key and what would be right."""
+    """Read a sweep's file, or the shipped one of this name; raise UsageError that names the file, the key and valid values."""
     path = Path(name)
     if not path.is_file():
         known = shipped()
@@ -76,9 +76,9 @@ def parse(text: str, name: str, place: str) -> Experiment:
     try:
         content = tomllib.loads(text)
     except RecursionError as error:
-        raise UsageError(f"{place}: nests too deep; no experiment does") from error
+        raise UsageError(f"{place}: is nested too deeply") from error
     except ValueError as error:  # TOMLDecodeError, or a number that is too long
-        raise UsageError(f"{place}: not TOML: {error}; mend the line") from error
+        raise UsageError(f"{place}: not TOML: {error}; fix the line") from error
     _check_keys(content, (*_ABOUT, *AXES, *_SETTINGS), place)
     groups = _tables(content, "group", place) or [{}]
     shared = {key: value for key, value in content.items() if key not in _ABOUT}
@@ -114,19 +114,19 @@ def _text(table: Mapping[str, Any], key: str, where: str) -> str | None:
 
 
 def _add(cells: dict[str, Cell], table: Mapping[str, Any], where: str) -> None:
-    """Add a group's cells; the same cell twice must be the same in all."""
+    """Add a group's cells; a cell in several groups must have the same settings in all."""
     settings = Settings(**{key: _value(key, table[key], where) for key in _SETTINGS if key in table})
     columns = [_axis(key, table, where) for key in AXES]
     for values in itertools.product(*columns):
         cell = Cell(_with_threads(Axes(*values)), settings)
         if cells.setdefault(cell.key, cell) != cell:
-            raise UsageError(f"{where}: cell {cell.key} is in an earlier group with other settings; take it out of one")
+            raise UsageError(f"{where}: cell {cell.key} is in an earlier group with other settings; remove it from one")
         if len(cells) > MOST_CELLS:
             raise UsageError(f"{where}: more than {MOST_CELLS:,} cells; shorten the lists")
 
 
 def _with_threads(axes: Axes) -> Axes:
-    """Return the axes with a number of threads of each device, where the file says all that there are."""
+    """Return the axes with the number of threads per device, if the file says "all"."""
     if axes.threads != _ALL_THREADS:
         return axes
     return replace(axes, threads=max(1, len(os.sched_getaffinity(0)) // axes.devices))
@@ -150,11 +150,11 @@ def _axis(key: str, table: Mapping[str, Any], where: str) -> list[Any]:
 
 
 def _value(key: str, value: Any, where: str) -> Any:
-    """Return an axis's value as cells have it; raise UsageError where it is none."""
+    """Return an axis's value as cells have it; raise UsageError for an invalid one."""
     try:
         return _MEANINGS[key](value)
     except ValueError as error:
-        raise UsageError(f"{where}: key {key!r}: {value!r} is none; {error}") from None
+        raise UsageError(f"{where}: key {key!r}: {value!r} is not valid; {error}") from None
 
 
 def _framework(value: Any) -> str:
@@ -243,13 +243,13 @@ _MEANINGS: Mapping[str, Callable[[Any], Any]] = {
 
 @dataclass(frozen=True)
 class _Exclude:
-    """Values that a cell must have, by axis, and why it is left out then."""
+    """Values that a cell must have, by axis, and why it is then left out."""
 
     values: dict[str, list[Any]]
     reason: str
 
     def fits(self, cell: Cell) -> bool:
-        """Return whether each axis has one of its values: one that, put in its place, changes nothing."""
+        """Return whether the cell has one of the given values on each axis: replacing its value by that changes nothing."""
         axes = cell.axes
         return all(
             any(_with_threads(replace(axes, **{key: value})) == axes for value in values) for key, values in self.values.items()
@@ -267,5 +267,5 @@ def _exclude(table: Mapping[str, Any], where: str) -> _Exclude:
 def _excluded(cell: Cell, excludes: list[_Exclude]) -> Cell:
     batch, devices = cell.axes.batch, cell.axes.devices
     if batch % devices:
-        return replace(cell, excluded=f"a batch of {batch} does not divide among {devices} devices")
+        return replace(cell, excluded=f"a batch of {batch} cannot be divided among {devices} devices")
     return next((replace(cell, excluded=exclude.reason) for exclude in excludes if exclude.fits(cell)), cell)

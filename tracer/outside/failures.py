@@ -1,4 +1,4 @@
-"""What kind of result a failed cell is. Running out of memory is one of its own, and every framework has other words for it."""
+"""The status of a failed cell. Running out of memory has its own, and every framework words it differently."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 FAILED, OUT_OF_MEMORY, TIMEOUT, NOT_AVAILABLE = "failed", "out of memory", "timeout", "not available"
 _STATUS_OF = {"missing": NOT_AVAILABLE, "unsupported": NOT_AVAILABLE, "timeout": TIMEOUT}
-# in turn the words of Python and numpy, C++, CUDA and its libraries, TensorFlow and XLA, PyTorch, the C library
+# in this order: words of Python and numpy, C++, CUDA and its libraries, TensorFlow and XLA, PyTorch, the C library
 _NO_MEMORY = re.compile(
     r"MemoryError|unable to allocate|std::bad_alloc|bad allocation|out of memory|out_of_memory|OutOfMemory"
     r"|can(?:no|')t allocate memory|RESOURCE_EXHAUSTED|ResourceExhausted|OOM when allocating|failed to allocate"
@@ -21,8 +21,8 @@ _TAIL = 8000  # bytes of a log
 def status(kind: str, message: str, log: Path, killed_for_memory: bool) -> str:
     """Return the status of a cell whose process failed.
 
-    kind: of its ChildError. log: what the process printed; frameworks that abort for lack of memory say so there only.
-    killed_for_memory: whether the kernel ended a process for lack of memory meanwhile.
+    kind: of its ChildError. log: the process's output; frameworks that abort for lack of memory say so only there.
+    killed_for_memory: whether the kernel killed a process for lack of memory meanwhile.
     """
     known = _STATUS_OF.get(kind)
     if known is not None:

@@ -1,4 +1,4 @@
-"""Which NVIDIA GPUs this machine has, as NVML tells it, and which of them a process sees under which number."""
+"""The NVIDIA GPUs of this machine, by NVML, and the numbers under which a process sees them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelscope.tracer.inside.remedies import remedied
 
 @dataclass(frozen=True)
 class Mig:
-    """One instance of a GPU that is divided (MIG, multi-instance GPU)."""
+    """One instance of a partitioned GPU (MIG, multi-instance GPU)."""
 
     uuid: str
     name: str
@@ -21,10 +21,10 @@ class Mig:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU. `compute_capability` is written as in "9.0"; what NVML does not tell is None.
+    """One GPU. `compute_capability` is written like "9.0"; None stands for what NVML does not give.
 
     index: NVML's, in the order of PCI addresses. pci: domain:bus:device.function in lower case, such as 0000:1b:00.0.
-    mig: its instances; empty where the GPU is not divided.
+    mig: its instances; empty if the GPU is not partitioned.
     """
 
     index: int
@@ -37,14 +37,14 @@ class Gpu:
     mig: tuple[Mig, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what tells this GPU from others, for run.json."""
+        """Return what identifies this GPU, for run.json."""
         facts = {"index": self.index, "name": self.name, "uuid": self.uuid, "pci": self.pci}
         return {**facts, "mig": [instance.uuid for instance in self.mig] or None}
 
 
 @dataclass(frozen=True)
 class Gpus:
-    """All GPUs that NVML sees; when there are none, `reason` says why."""
+    """All GPUs that NVML sees; if there are none, `reason` says why."""
 
     devices: tuple[Gpu, ...]
     reason: str | None
@@ -52,7 +52,7 @@ class Gpus:
 
 @dataclass(frozen=True)
 class Seen:
-    """A GPU as one process sees it: as cuda:`number`. method: how that is known, or why it is not certain."""
+    """A GPU as one process sees it, as cuda:`number`. method: how that is known, or why it is uncertain."""
 
     number: int
     gpu: Gpu
@@ -63,14 +63,14 @@ class Seen:
         """Return plain data for run.json."""
         facts = {"device": f"cuda:{self.number}", **self.gpu.as_dict(), "method": self.method}
         if self.mig is not None:
-            whole = "power, energy, clocks and temperature are of the whole GPU, its other instances included"
+            whole = "power, energy, clocks and temperature are those of the whole GPU, including its other instances"
             facts |= {"mig": self.mig.uuid, "note": whole}
         return facts
 
 
 @lru_cache(maxsize=1)
 def find() -> Gpus:
-    """Ask NVML once. Raises nothing: a machine without a driver, or with a broken one, has no GPUs and a reason."""
+    """Query NVML once. Raises nothing: without a driver, or with a broken one, there are no GPUs and a reason."""
     try:
         import pynvml
     except ImportError:
@@ -84,7 +84,7 @@ def find() -> Gpus:
         for index in range(pynvml.nvmlDeviceGetCount()):
             try:
                 devices.append(describe(pynvml, index))
-            except pynvml.NVMLError as error:  # lost, or not for this user: no reason to do without the others
+            except pynvml.NVMLError as error:  # lost, or not accessible: still use the others
                 refused.append(remedied(f"NVML: GPU {index}: {error}"))
     except pynvml.NVMLError as error:
         return Gpus((), remedied(f"NVML: {error}"))
@@ -94,7 +94,7 @@ def find() -> Gpus:
 
 
 def describe(nvml: Any, index: int) -> Gpu:
-    """Return what NVML (the module pynvml, initialised) tells of one GPU; raise NVMLError when the GPU cannot be opened."""
+    """Return NVML's facts about one GPU (nvml: the initialised module pynvml); raise NVMLError if the GPU cannot be opened."""
     device = nvml.nvmlDeviceGetHandleByIndex(index)
 
     def answer(question: Any, *arguments: Any) -> Any:
@@ -119,7 +119,7 @@ def describe(nvml: Any, index: int) -> Gpu:
 
 
 def _instances(nvml: Any, device: Any, answer: Callable[..., Any]) -> list[Mig]:
-    """Return the instances of a GPU in MIG mode, in NVML's order; places without an instance are skipped."""
+    """Return the instances of a GPU in MIG mode, in NVML's order; empty slots are skipped."""
     mode = answer(nvml.nvmlDeviceGetMigMode, device)
     if not mode or not mode[0]:
         return []
@@ -143,7 +143,7 @@ def _text(value: str | bytes | None) -> str | None:
 
 
 def pci_address(text: str) -> str | None:
-    """Return a PCI address in one form, 0000:1b:00.0; NVML writes the domain with eight digits, CUDA with four; None if none."""
+    """Return a PCI address in one form, 0000:1b:00.0 (NVML writes eight digits for the domain, CUDA four); None if invalid."""
     parts = text.strip().lower().replace(".", ":").split(":")
     try:
         domain, bus, device, function = (int(part, 16) for part in (["0"] * (4 - len(parts)) + parts))
@@ -156,9 +156,9 @@ def pci_address(text: str) -> str | None:
 
 
 def reported(entries: Sequence[Mapping[str, Any]], devices: Sequence[Gpu]) -> list[Seen]:
-    """Match what a child says of its devices (each {"index", "uuid", "pci"}, from the CUDA driver) to NVML's, by UUID and PCI.
+    """Match a child's report of its devices ({"index", "uuid", "pci"} each, from the CUDA driver) to NVML's, by UUID and PCI.
 
-    This is certain, whatever the order that CUDA gave them. Devices that NVML does not know are left out.
+    This is certain, whatever order CUDA uses. Devices that NVML does not know are left out.
     """
     seen = []
     for entry in entries:
@@ -166,11 +166,12 @@ def reported(entries: Sequence[Mapping[str, Any]], devices: Sequence[Gpu]) -> li
         for gpu in devices:
             instance = next((mig for mig in gpu.mig if uuid and _bare(mig.uuid) == _bare(uuid)), None)
             if instance or (uuid and gpu.uuid and _bare(gpu.uuid) == _bare(uuid)):
-                seen.append(Seen(int(entry["index"]), gpu, instance, "UUID, as the CUDA driver told the framework's process"))
+                seen.append(Seen(int(entry["index"]), gpu, instance, "UUID, from the CUDA driver in the framework's process"))
                 break
             if address and gpu.pci == address:
                 only = gpu.mig[0] if len(gpu.mig) == 1 else None
-                seen.append(Seen(int(entry["index"]), gpu, only, "PCI address, as the CUDA driver told the framework's process"))
+                method = "PCI address, from the CUDA driver in the framework's process"
+                seen.append(Seen(int(entry["index"]), gpu, only, method))
                 break
     return seen
 
@@ -181,14 +182,14 @@ def _bare(uuid: str) -> str:
 
 
 def visible(variables: Mapping[str, str], devices: Sequence[Gpu]) -> list[Seen]:
-    """Return what a process with these environment variables sees as cuda:0, cuda:1, ..., before it has reported so itself.
+    """Return what a process with these environment variables sees as cuda:0, cuda:1, ..., before its own report.
 
-    CUDA_VISIBLE_DEVICES holds numbers, or beginnings of UUIDs (GPU-..., MIG-...), and counts up to its first invalid entry; an
-    entry that is there twice makes all invisible. Numbers are in the order of CUDA_DEVICE_ORDER: PCI_BUS_ID is NVML's;
-    FASTEST_FIRST, the default, is the same where all GPUs are alike and CUDA's secret otherwise, which `method` then says.
-    On a divided GPU CUDA sees one instance only, the first unless named.
-    Source: CUDA C Programming Guide, CUDA environment variables, and NVIDIA's MIG user guide; the parsing of odd values as
-    PyTorch found it out (torch.cuda._parse_visible_devices).
+    CUDA_VISIBLE_DEVICES holds numbers, or prefixes of UUIDs (GPU-..., MIG-...), and is valid up to its first invalid entry; a
+    repeated entry makes all devices invisible. Numbers follow CUDA_DEVICE_ORDER: PCI_BUS_ID is NVML's order; FASTEST_FIRST, the
+    default, is the same if all GPUs are alike and undocumented otherwise, which `method` then says. On a partitioned GPU, CUDA
+    sees only one instance, the first unless another is named.
+    Source: CUDA C Programming Guide, CUDA environment variables, and NVIDIA's MIG user guide; the parsing of odd values follows
+    PyTorch (torch.cuda._parse_visible_devices).
     """
     text = variables.get("CUDA_VISIBLE_DEVICES")
     if text is not None and text.strip().startswith(("GPU-", "MIG-")):
@@ -212,7 +213,7 @@ def _order(variables: Mapping[str, str], devices: Sequence[Gpu]) -> str:
 
 
 def _numbers(text: str, count: int) -> list[int]:
-    """Return the numbers in CUDA_VISIBLE_DEVICES up to the first that is no device; as C's strtol reads them: 1gpu is 1."""
+    """Return the numbers in CUDA_VISIBLE_DEVICES up to the first invalid one, parsed like C's strtol: 1gpu is 1."""
     result: list[int] = []
     for entry in text.split(","):
         entry = entry.strip().removeprefix("+")
@@ -226,7 +227,7 @@ def _numbers(text: str, count: int) -> list[int]:
 
 
 def _by_uuid(text: str, devices: Sequence[Gpu]) -> list[Seen]:
-    """Return the devices that beginnings of UUIDs name; the list ends at one that names none or several."""
+    """Return the devices that prefixes of UUIDs name; the list ends at a prefix that names none or several."""
     known: list[tuple[str, Gpu, Mig | None]] = [(gpu.uuid, gpu, None) for gpu in devices if gpu.uuid and not gpu.mig]
     known += [(instance.uuid, gpu, instance) for gpu in devices for instance in gpu.mig]
     seen: list[Seen] = []
@@ -237,5 +238,5 @@ def _by_uuid(text: str, devices: Sequence[Gpu]) -> list[Seen]:
         if any((one.gpu, one.mig) == result[0] for one in seen):
             return []
         seen.append(Seen(len(seen), *result[0], "UUID in CUDA_VISIBLE_DEVICES"))
-    # CUDA sees one instance of one divided GPU and nothing beside it
+    # CUDA sees one instance of one partitioned GPU, and nothing else
     return seen[:1] if seen and seen[0].mig is not None else seen

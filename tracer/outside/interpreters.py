@@ -1,8 +1,8 @@
-"""Find the CPython interpreters of this machine: in PATH, and those that pyenv, uv, conda and the system keep.
+"""Find this machine's CPython interpreters: in PATH, and those of pyenv, uv, conda and the system.
 
-A framework's environment needs a certain minor version (CNTK's last release runs under 3.6 only), which is often installed
-but not what `python3` starts. Every candidate is run once: its name proves nothing, and pyenv's shims exist for versions that
-are not selected.
+A framework's environment needs a certain minor version (CNTK's last release runs only under 3.6), which is often installed but
+is not the one that `python3` starts. Every candidate is run once, because its name proves nothing: pyenv's shims also exist for
+versions that are not selected.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 _TIMEOUT_S = 20.0
 
-# Runs under any Python 3: what decides whether an environment can be built from the interpreter.
+# Runs under any Python 3: the facts that decide whether an environment can be built from the interpreter.
 _QUESTION = """
 import json, platform, struct, sys, sysconfig
 try:
@@ -46,8 +46,8 @@ print(json.dumps({
 class Interpreter:
     """A CPython interpreter that runs.
 
-    `version` is the full version ("3.11.7"), `minor` its first two parts; `source` says where it was found; `unusable` is why
-    no virtual environment can be made from it, or None when one can.
+    `version` is the full version ("3.11.7"), `minor` its first two parts, `source` where it was found. `unusable` is why no
+    virtual environment can be made from it; None if one can.
     """
 
     path: Path
@@ -59,9 +59,9 @@ class Interpreter:
 
 @lru_cache(maxsize=256)
 def probe(path: str, source: str = "given") -> Interpreter | None:
-    """Run the interpreter at `path`; return what it is, or None when it does not run or is no 64-bit CPython 3.
+    """Run the interpreter at `path` and return its facts; None if it does not run or is not a 64-bit CPython 3.
 
-    An interpreter of a virtual environment stands for the one that the environment was made from.
+    An interpreter of a virtual environment is replaced by the one that the environment was made from.
     """
     answer = _ask(path)
     if answer is None or answer["implementation"] != "CPython" or answer["bits"] != 64:
@@ -78,7 +78,7 @@ def probe(path: str, source: str = "given") -> Interpreter | None:
 
 
 def _ask(path: str) -> dict[str, Any] | None:
-    # -I: neither the user's PYTHONPATH nor packages of the user's site may answer for the interpreter
+    # -I: the user's PYTHONPATH and site packages must not change the answer
     try:
         done = subprocess.run(
             [path, "-I", "-c", _QUESTION], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TIMEOUT_S
@@ -99,14 +99,14 @@ def _unusable(answer: dict[str, Any]) -> str | None:
 
 
 def find(minor: str) -> Interpreter | None:
-    """Return the best interpreter of this minor version ("3.6") from which an environment can be made, or None."""
+    """Return the best interpreter of this minor version ("3.6") from which an environment can be made; None without one."""
     return next((one for one in candidates(minor) if one.unusable is None), None)
 
 
 def candidates(minor: str | None = None) -> Iterator[Interpreter]:
-    """Yield the interpreters of this minor version (of any, without one), best first, each installation once.
+    """Yield the interpreters of this minor version (of any if None), best first, each installation once.
 
-    Includes those that are `unusable`, so that callers can say why.
+    Includes `unusable` ones, so that callers can say why.
     """
     seen: set[str] = set()
     for path, source in _places(minor):
@@ -125,7 +125,7 @@ def candidates(minor: str | None = None) -> Iterator[Interpreter]:
 
 
 def why_none(minor: str) -> str:
-    """Say why no environment can be made from any interpreter of this minor version, and what would help."""
+    """Return why no environment can be made from any interpreter of this minor version, and what would help."""
     for one in candidates(minor):
         if one.unusable is not None:
             return f"{one.path} cannot be used: {one.unusable}"
@@ -135,7 +135,7 @@ def why_none(minor: str) -> str:
 
 
 def _places(minor: str | None) -> Iterator[tuple[str, str]]:
-    """Yield where interpreters may be, in order of preference, as (path, source)."""
+    """Yield the possible places of interpreters, in order of preference, as (path, source)."""
     yield sys.executable, "this one"
     yield from _in_path(minor)
     yield from _pyenv(minor)
@@ -148,7 +148,7 @@ def _places(minor: str | None) -> Iterator[tuple[str, str]]:
 
 
 def _named(folder: str, minor: str | None) -> list[str]:
-    """Return the interpreters that a folder of commands holds, newest version first."""
+    """Return the interpreters in a folder of commands, newest version first."""
     if minor is not None:
         return [os.path.join(folder, name) for name in (f"python{minor}", "python3", "python")]
     result = glob.glob(os.path.join(glob.escape(folder), "python3*"))
@@ -158,7 +158,7 @@ def _named(folder: str, minor: str | None) -> list[str]:
 
 def _in_path(minor: str | None) -> Iterator[tuple[str, str]]:
     for folder in os.environ.get("PATH", "").split(os.pathsep):
-        # pyenv's shims start whatever version is selected in this folder: the real ones are asked below
+        # pyenv's shims start the version selected for this folder: the real ones are tried below
         if os.path.isabs(folder) and os.path.basename(folder.rstrip("/")) != "shims":
             yield from ((path, "PATH") for path in _named(folder, minor))
 

@@ -1,4 +1,4 @@
-"""A lock between processes on one file. The kernel drops it when its holders are gone, however they ended."""
+"""A lock between processes on one file. The kernel releases it when its holders are gone, however they ended."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kernelscope.tracer.outside.errors import InputError
 
 @contextmanager
 def exclusive(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[int]:
-    """Hold the lock on `path`, calling `waiting` once when another process has it; without `waiting`, BlockingIOError.
+    """Hold the lock on `path`; call `waiting` once if another process has it, or raise BlockingIOError without `waiting`.
 
-    Yields the file's descriptor: a child process that inherits it keeps the lock for as long as it lives, so nobody builds
-    beside an orphan. Raises InputError when the file cannot be made or locked.
+    Yields the file's descriptor: a child process that inherits it keeps the lock while it lives, so no one builds beside an
+    orphan. Raises InputError if the file cannot be created or locked.
     """
     descriptor = _acquire(path, waiting)
     try:
@@ -28,7 +28,7 @@ def exclusive(path: Path, waiting: Callable[[], None] | None = None) -> Iterator
 
 @contextmanager
 def exclusive_folder(path: Path) -> Iterator[None]:
-    """Hold the lock on a folder itself; raise InputError where another process has it. Some file systems know no locks."""
+    """Hold the lock on a folder itself; raise InputError if another process has it. Some file systems do not support locks."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
@@ -36,15 +36,15 @@ def exclusive_folder(path: Path) -> Iterator[None]:
         except BlockingIOError as error:
             raise in_use(path) from error
         except OSError:
-            pass  # such a file system
+            pass  # a file system without locks
         yield
     finally:
         os.close(descriptor)
 
 
 def in_use(folder: Path) -> InputError:
-    """Return what is said of a folder that another process holds."""
-    return InputError(f"{folder}: another command writes into it; wait for its end, or name another folder")
+    """Return the error for a folder that another process holds."""
+    return InputError(f"{folder}: another command is writing to it; wait until it ends, or name another folder")
 
 
 def _acquire(path: Path, waiting: Callable[[], None] | None) -> int:
@@ -60,7 +60,7 @@ def _acquire(path: Path, waiting: Callable[[], None] | None) -> int:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # the holder removed the file while we waited: lock the one that is there now
+        os.close(descriptor)  # the holder removed the file while we waited: lock the new one
 
 
 def _lock(descriptor: int, path: Path, waiting: Callable[[], None] | None) -> None:
@@ -72,7 +72,8 @@ def _lock(descriptor: int, path: Path, waiting: Callable[[], None] | None) -> No
         waiting()
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     except OSError as error:
-        raise InputError(f"{path}: this file system has no locks ({error.strerror}); set KERNELSCOPE_HOME to another") from error
+        reason = f"this file system does not support locks ({error.strerror})"
+        raise InputError(f"{path}: {reason}; set KERNELSCOPE_HOME to another") from error
 
 
 def _is_still(descriptor: int, path: Path) -> bool:

@@ -1,6 +1,6 @@
 """Measurements of this machine, kept in the user's cache folder as JSON: <environments.home()>/<kind>/<name>.json.
 
-A file's name ends with a hash of what its content depends on. A file of another schema, or one that cannot be read, is none.
+A file's name ends with a hash of what its content depends on. A file of another schema or an unreadable one counts as missing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def folder(kind: str) -> Path:
 
 
 def machine(names: Sequence[str]) -> dict[str, Any]:
-    """Return these facts of the machine, as far as they are known."""
+    """Return those of the machine's facts that are known."""
     return {name: value for name, value in conditions.machine().items() if name in names}
 
 
@@ -31,7 +31,7 @@ def key(schema: int | str, about: Mapping[str, Any]) -> str:
 
 
 def read(file: Path, schema: int | str) -> dict[str, Any] | None:
-    """Return what a file holds."""
+    """Return a file's content; None if it is missing, unreadable or of another schema."""
     try:
         content = json.loads(file.read_text(encoding="utf8"))
     except (OSError, ValueError):
@@ -40,6 +40,6 @@ def read(file: Path, schema: int | str) -> dict[str, Any] | None:
 
 
 def write(file: Path, content: Mapping[str, Any]) -> None:
-    """Write a file, whole or not at all."""
+    """Write a file atomically."""
     file.parent.mkdir(parents=True, exist_ok=True)
     durable.write_text(file, json.dumps(content, indent=1))

@@ -1,4 +1,4 @@
-"""How much memory this machine has for us, and how often its kernel has ended processes for lack of it."""
+"""How much memory this machine has for us, and how many processes its kernel has killed for lack of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory
 
 
 def total() -> int:
-    """Return the machine's memory in bytes, or the container's limit where that is less."""
+    """Return the machine's memory in bytes, or the container's limit if that is lower."""
     return min([psutil.virtual_memory().total, *(limit for limit in map(_limit, _CGROUP_LIMITS) if limit)])
 
 
@@ -24,7 +24,7 @@ def _limit(file: Path) -> int | None:
 
 
 def kills() -> int:
-    """Return how many processes the kernel has ended for lack of memory since it started; 0 where it does not tell."""
+    """Return how many processes the kernel has killed for lack of memory since it started; 0 if unknown."""
     try:
         lines = _VMSTAT.read_text(encoding="ascii").splitlines()
     except OSError:

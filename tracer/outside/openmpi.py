@@ -1,8 +1,8 @@
 """The OpenMPI libraries that CNTK is linked against, from the system or unpacked beside its environment without root.
 
-CNTK 2.7 wants `libmpi.so.12` and `libmpi_cxx.so.1` (OpenMPI 1.10). Later releases up to OpenMPI 4 have the same functions under
-other numbers, so two links with the wanted names do; OpenMPI 5 dropped the C++ library. One process alone never starts
-MPI, it only has to load: so an unpacked OpenMPI, whose own files are not where it expects them, serves.
+CNTK 2.7 needs `libmpi.so.12` and `libmpi_cxx.so.1` (OpenMPI 1.10). Later releases up to OpenMPI 4 have the same functions under
+other numbers, so two links with these names suffice; OpenMPI 5 dropped the C++ library. A single process never starts MPI,
+which only has to load. So an unpacked OpenMPI works, although its own files are not where it expects them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import IO
 from kernelscope.tracer.outside.errors import ChildError
 
 WANTED = ("libmpi.so.12", "libmpi_cxx.so.1")
-# Numbers of OpenMPI 1.10, 2 and 3 to 4, under which the C++ library exists: number of libmpi -> number of libmpi_cxx.
+# Numbers of OpenMPI 1.10, 2, and 3 to 4, which have the C++ library: number of libmpi -> number of libmpi_cxx.
 _NUMBERS = {"12": "1", "40": "40", "20": "20"}
 _PACKAGES = ("libopenmpi3", "libopenmpi3t64", "libopenmpi2", "libopenmpi1.10")
 _FOLDERS = (
@@ -26,17 +26,17 @@ _FOLDERS = (
     "/usr/lib64/openmpi/lib", "/usr/lib/openmpi/lib", "/usr/lib/x86_64-linux-gnu/openmpi/lib",
     "/usr/local/openmpi/lib", "/usr/local/mpi/lib", "/opt/openmpi/lib",
 )  # fmt: skip
-# The C and C++ run-time libraries must be the system's own: a second copy in one process breaks it.
+# The C and C++ run-time libraries must be the system's own: a second copy breaks a process.
 _NEVER = re.compile(r"libc6|libc-bin|libstdc\+\+\d|libgcc|gcc-\d|libgomp")
 _REMEDY = "install OpenMPI 4 or older with its C++ library (Debian, Ubuntu: apt install libopenmpi3)"
 _TIMEOUT_S = 300.0
 
 
 def provide(folder: Path, log: IO[str]) -> list[str]:
-    """Return the folders for the child's LD_LIBRARY_PATH so that CNTK finds its MPI.
+    """Return the folders to add to the child's LD_LIBRARY_PATH so that CNTK finds its MPI.
 
-    What has to be made or fetched goes into `folder`, what commands print into `log`. Raises ChildError, saying what to
-    install, when there is none.
+    Files that are made or downloaded go into `folder`, output of commands into `log`. If there is no MPI, raises ChildError
+    that says what to install.
     """
     system = locate()
     mpi, cxx = system or _fetch(folder, log)
@@ -47,13 +47,13 @@ def provide(folder: Path, log: IO[str]) -> list[str]:
         (links / name).symlink_to(library)
     if system is None:
         return [str(links), *_library_folders(folder / "root")]
-    # folders that the loader searches anyway stay out: before an interpreter's own libraries, they could replace those
+    # leave out folders that the loader searches anyway: put first, they could replace an interpreter's own libraries
     usual = {"/usr/lib", "/usr/lib64", *_known_to_the_loader()}
     return [str(links)] + [str(mpi.parent)] * (str(mpi.parent) not in usual)
 
 
 def _library_folders(root: Path) -> list[str]:
-    """Return the folders of an unpacked system that hold shared libraries, without those of plug-ins."""
+    """Return the folders of an unpacked system with shared libraries, except plug-ins."""
     folders = {
         path.parent for base in ("usr/lib", "lib") for path in (*root.glob(f"{base}/lib*.so*"), *root.glob(f"{base}/*/lib*.so*"))
     }
@@ -61,7 +61,7 @@ def _library_folders(root: Path) -> list[str]:
 
 
 def locate(folders: Sequence[str] | None = None) -> tuple[Path, Path] | None:
-    """Return the system's libmpi and libmpi_cxx of one release (searched only in `folders`, if given), or None."""
+    """Return the system's libmpi and libmpi_cxx of one release (only from `folders`, if given); None without them."""
     places = list(folders) if folders is not None else [*_known_to_the_loader(), *_search_path(), *_FOLDERS]
     for number, cxx_number in _NUMBERS.items():
         for place in places:
@@ -91,7 +91,7 @@ def _known_to_the_loader() -> list[str]:
 def _fetch(folder: Path, log: IO[str]) -> tuple[Path, Path]:
     """Download Debian's or Ubuntu's packages as an ordinary user and unpack them into `folder`."""
     if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
-        raise ChildError(f"cntk needs OpenMPI's libmpi and libmpi_cxx, and there are none; {_REMEDY}")
+        raise ChildError(f"cntk needs OpenMPI's libmpi and libmpi_cxx, which were not found; {_REMEDY}")
     downloads, root = folder / "downloads", folder / "root"
     for new in (downloads, root):
         new.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def _fetch(folder: Path, log: IO[str]) -> tuple[Path, Path]:
 
 
 def _private_lists(folder: Path, log: IO[str]) -> list[str]:
-    """Return options of apt-get for package lists of our own: images often come without the system's, or with old ones."""
+    """Return apt-get options for package lists of our own, as images often have no or outdated system lists."""
     lists, cache = folder / "apt" / "lists", folder / "apt" / "cache"
     options = ["-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={cache}", "-o", "Debug::NoLocking=1"]
     options += ["-o", "APT::Sandbox::User=", "-o", "APT::Update::Post-Invoke-Success::=", "-o", "Acquire::Retries=2"]
@@ -122,7 +122,7 @@ def _private_lists(folder: Path, log: IO[str]) -> list[str]:
 
 
 def _download(options: list[str], downloads: Path, log: IO[str]) -> bool:
-    """Download OpenMPI and what it needs beyond the installed packages; return whether that worked."""
+    """Download OpenMPI and those of its dependencies that are not installed; return whether that worked."""
     for package in _PACKAGES:
         plan = ["apt-get", *options, "-s", "-y", "--no-install-recommends", "install", package]
         names = needed_packages(_run(plan, log, downloads) or "")
@@ -132,13 +132,13 @@ def _download(options: list[str], downloads: Path, log: IO[str]) -> bool:
 
 
 def needed_packages(plan: str) -> list[str]:
-    """Return the packages to download, from what `apt-get -s install` prints, without the C and C++ run-time libraries."""
+    """Return the packages to download, from the output of `apt-get -s install`, without the C and C++ run-time libraries."""
     names = re.findall(r"^Inst (\S+) .*?\(\S+", plan, re.MULTILINE)
     return [name for name in names if not _NEVER.match(name)]
 
 
 def _run(command: list[str], log: IO[str], folder: Path) -> str | None:
-    """Run a command in `folder`; return its standard output, or None when it failed. Everything is logged."""
+    """Run a command in `folder` and log its output; return its standard output, or None if it failed."""
     log.write(f"$ {' '.join(command)}\n")
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What a run was asked to do."""
+"""The options of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelscope.workloads import networks
 
 
 def check_workload(name: str) -> None:
-    """Raise UsageError, saying what is known, when there is no such workload."""
+    """Raise UsageError that lists the known workloads if there is no such workload."""
     if name not in networks.NETWORKS:
         known = ", ".join(networks.NETWORKS)
         raise UsageError(f"unknown workload {name!r}; known: {known}{meant(name, networks.NETWORKS)}")
@@ -20,17 +20,17 @@ def check_workload(name: str) -> None:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Everything that decides what is run; equal for all sides of a comparison.
+    """All options that decide what is run; equal for all sides of a comparison.
 
-    steps: measured steps per repeat of a pass. warmup: least number of steps before measuring (0: none). threads: processor
-    threads of each framework. timeout_s: how long a child may take to answer. data: folder of the user's data files.
-    loader: None reads them before the steps, "files" in every step, "records" so from the framework's own format.
-    collector: what records the kernels pass, see collectors. keep_reports: keep nsys's own reports beside their exports.
-    energy: whether to add the energy pass, see energy. passes: those of plan.PASSES to run. precision ("float32", "float16",
-    "bfloat16"), layout ("channels_first", "channels_last") and autotune: None is the framework's own default. devices: how many
-    share a batch (on a processor devices or processes of the framework's own, `threads` each). memory_bytes: the most that a
-    child may allocate (None: no limit). warmup_s: the longest warm-up. full_paths: home folders and user names stay in what is
-    written (see tracer.inside.disclosure).
+    steps: measured steps per repeat of a pass. warmup: least number of steps before measuring (0: none). threads: CPU threads
+    of each framework. timeout_s: how long a child may take to answer. data: folder of the user's data files. loader: None
+    reads them before the steps, "files" in every step, "records" in every step from the framework's own format. collector:
+    what records the kernels pass, see collectors. keep_reports: keep nsys's own reports beside their exports. energy: add the
+    energy pass, see energy. passes: those of plan.PASSES to run. precision ("float32", "float16", "bfloat16"), layout
+    ("channels_first", "channels_last") and autotune: None is the framework's own default. devices: how many share a batch (on
+    a CPU, devices or processes of the framework's own, `threads` each). memory_bytes: the most that a child may allocate
+    (None: no limit). warmup_s: the longest warm-up. full_paths: keep home folders and user names in the output (see
+    tracer.inside.disclosure).
     """
 
     network: str

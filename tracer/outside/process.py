@@ -1,4 +1,4 @@
-"""One child: the framework's interpreter running one pass, driven through a pipe."""
+"""One child: the framework's interpreter running one pass, controlled through a pipe."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from typing import Any, Protocol
 
 from kernelscope.tracer.outside.errors import ChildError
 
-_SLEEP_LIMIT_S = 0.4  # how long to wait for a child's spinning threads to fall asleep (Intel's OpenMP spins for 0.2 s)
+_SLEEP_LIMIT_S = 0.4  # longest wait for a child's spinning threads to sleep (Intel's OpenMP spins for 0.2 s)
 _END_LIMIT_S = 10.0
 _LOG_TAIL = 2000
 
 
 class Collector(Protocol):
-    """A profiler that a child runs under: what goes before its command line, and the processes that come of it."""
+    """A profiler that a child runs under: the prefix of its command line, and the processes that result."""
 
     prefix: list[str]
 
     def processes(self) -> list[int]:
-        """Return the ids of the profiler's processes and the child's."""
+        """Return the ids of the profiler's and the child's processes."""
 
     def stop(self) -> None:
-        """End all of them."""
+        """Kill all of them."""
 
     def of_child(self, lines: list[str]) -> list[str]:
-        """Return those lines of the log that the child printed, not the profiler."""
+        """Return the lines of the log that the child printed rather than the profiler."""
 
 
 class Child:
-    """A started child. `log` is where its stdout and stderr go; every failure names it.
+    """A started child. Its stdout and stderr go to `log`, which every failure names.
 
-    Under a collector the process that is started is the profiler's and the child one of its descendants, with a group of its own.
-    It inherits the pipes like any child, but profilers keep copies: their end comes seconds after the child's. inherited: other
-    descriptors of ours that stay open in it, such as that of a lock.
+    Under a collector, the started process is the profiler, and the child is one of its descendants, in its own process group.
+    The child inherits the pipes as usual, but profilers keep copies, so the pipes close seconds after the child ends.
+    inherited: further descriptors of ours that stay open in the child, such as that of a lock.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Process id; under a collector the child's own, from its first answer on."""
+        """Process id; under a collector, the child's own after its first answer."""
         return self._process.pid if self._pid is None else self._pid
 
     def tell(self, **command: Any) -> dict[str, Any]:
-        """Send one command and return its answer; raise ChildError when the child fails, dies or does not answer in time."""
+        """Send one command and return its answer; raise ChildError if the child fails, dies or does not answer in time."""
         try:
             os.write(self._commands, (json.dumps(command) + "\n").encode())
         except BrokenPipeError:
@@ -138,7 +138,7 @@ class Child:
         return ChildError(f"{self.name}: ended with {how}{tail} (log: {self.log})", "killed" if "SIGKILL" in how else "failed")
 
     def _how(self, code: int) -> str:
-        """Return what a process's exit status tells; profilers pass their program's on as shells do."""
+        """Return an exit status in words; like shells, profilers pass on their program's signal as a status above 128."""
         if self._collector is not None and 128 < code < 128 + signal.NSIG:
             code = 128 - code
         return f"exit status {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
@@ -150,14 +150,14 @@ class Child:
         return f": {lines[-1]}" if lines else ""
 
     def wait_until_asleep(self) -> None:
-        """Wait until no thread of the child or its collector runs: it would disturb the next one. Give up after a while."""
+        """Wait until no thread of the child or its collector runs and disturbs the next child; give up after a while."""
         deadline = time.monotonic() + _SLEEP_LIMIT_S
         watched = self._watched or [self.pid]
         while time.monotonic() < deadline and any(_any_thread_runs(pid) for pid in watched):
             time.sleep(0.002)
 
     def stop(self) -> None:
-        """End the child, whatever it does, with its own children and its collector; what it wrote stays."""
+        """Kill the child with its own children and its collector, whatever they do; the files that it wrote stay."""
         if self._process.poll() is None:
             try:
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -175,9 +175,9 @@ class Child:
         self._commands = self._answers = -1
 
     def finish(self) -> None:
-        """Let the child write what is left and end by itself; a collector of a child that does may go on writing its report."""
+        """Let the child write its remaining data and end. Its collector may then still write a report."""
         self.tell(do="finish")
-        # everything is written by now: a framework that hangs at exit has nothing left to tell
+        # everything is written by now, so a framework that hangs at exit can be killed
         try:
             self._process.wait(self.timeout_s)
         except subprocess.TimeoutExpired:
@@ -187,14 +187,14 @@ class Child:
         self._close()
 
     def _wait_for_child(self) -> None:
-        """Let a child end whose profiler was killed: the profiler's agent waits for what the child has still to tell."""
+        """Wait for a child whose profiler was killed: the profiler's agent waits for the child's remaining data."""
         deadline = time.monotonic() + _END_LIMIT_S
         while time.monotonic() < deadline and Path(f"/proc/{self.pid}").exists():
             time.sleep(0.01)
 
 
 def _umask() -> int:
-    """Return the mask of new files: it can only be read by setting it."""
+    """Return the mask of new files, which can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

@@ -1,4 +1,4 @@
-"""Profile somebody's own command: `tracer.inside.launching`, with our code staged into a temporary folder."""
+"""Profile a user's command: `tracer.inside.launching`, with our code staged in a temporary folder."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from kernelscope.tracer.outside.run_folder import dated, move_content
 from kernelscope.tracer.outside.staging import stage
 from kernelscope.tracer.version import VERSION
 
-FOLDER = "profiles"  # where results go for which no folder is named
-_SHORT_S = 60.0  # a command without steps that lasts longer is run again only when that is asked for
-_FIRST = ".first"  # behind the name of a folder whose command is run again
+FOLDER = "profiles"  # results go here if no folder is named
+_SHORT_S = 60.0  # a command without steps that lasts longer is run again only on request
+_FIRST = ".first"  # suffix of the folder with the first try of a command that is run again
 
 
 def runnable(command: Sequence[str], module: Sequence[str] | None = None) -> list[str]:
-    """Return the command as a process can be started by it: a Python file or a module gets the interpreter of the environment.
+    """Return the command in executable form: a Python file or a module is prefixed with the environment's interpreter.
 
-    Raises UsageError where there is no such file.
+    Raises UsageError if the file does not exist.
     """
     if module:
         return [_python(), "-m", *module]
@@ -53,27 +53,26 @@ def _python() -> str:
 def profile(
     command: Sequence[str], options: ProfileOptions, folder: Path, label: str | None, asked: list[str], once: bool = False
 ) -> Outcome:
-    """Run the command and write the run folder, which is there; raise UsageError where there is no such command.
+    """Run the command and write the run folder, which exists; raise UsageError if there is no such command.
 
-    Where the command ends before all passes have their steps it is run again, with shorter passes or for each pass; where it
-    only evaluates a model that it could train, with the model's calls as steps; where it has no steps, as a whole. The recording
-    that has more is kept.
-    asked: our own command line. once: do not run it again.
+    If the command ends before all passes have their steps, it is run again, with shorter passes or once for each pass. If it
+    only evaluates a model that it could train, it is run again with the model's calls as steps; if it has no steps, as a whole.
+    The recording with more in it is kept. asked: our own command line. once: do not run it again.
     """
     tries = not (once or options.rerun or options.window)
     began, given = time.monotonic(), StandardInput()
     outcome = _recorded(command, options, folder, label, asked)
     lasted = time.monotonic() - began
-    while tries and not outcome.status and (again := _another_try(outcome, options, lasted)):  # what fails is not made to again
+    while tries and not outcome.status and (again := _another_try(outcome, options, lasted)):  # not a failing one
         given.begin_again()
-        lost = "; what it read from the pipe at its standard input is gone" if given.read_up else ""
-        print(f"kernelscope: {again}{lost} (--once forbids that)", file=sys.stderr)
+        lost = "; its standard input was a pipe and cannot be read again" if given.read_up else ""
+        print(f"kernelscope: {again}{lost} (--once prevents this)", file=sys.stderr)
         outcome = _better(outcome, command, options, folder, label, asked)
     return outcome
 
 
 def _another_try(outcome: Outcome, options: ProfileOptions, lasted: float) -> str | None:
-    """Change the options so that another try can record more, and return in words why and how; None where nothing would.
+    """Change the options so that another try can record more, and return a sentence on why and how; None if none would.
 
     lasted: seconds that the command took.
     """
@@ -82,24 +81,24 @@ def _another_try(outcome: Outcome, options: ProfileOptions, lasted: float) -> st
     if outcome.short >= 2:
         why = f"it ended before all passes had their steps (missing: {', '.join(outcome.missing)})"
         first, options.few = options.few is None, outcome.short
-        if first and options.more and not options.ranks and options.shorter():  # no number of steps was asked for
-            return f"{why}: it is run once more, with shorter passes"
+        if first and options.more and not options.ranks and options.shorter():  # the user gave no number of steps
+            return f"{why}: it is run once more with shorter passes"
         options.rerun = True
-        return f"{why}: it is run {len(options.passes)} times more, once for each pass"
+        return f"{why}: it is run {len(options.passes)} more times, once for each pass"
     if outcome.evaluates and options.mode == "auto":
         options.mode = "infer"
-        return "it made an optimizer and never stepped it: it is run once more, with calls of the model as steps"
+        return "it created an optimizer but never stepped it: it is run once more, with calls of the model as steps"
     if outcome.stepless and lasted < _SHORT_S:
         options.take_whole()
-        why = "it made one step" if outcome.short else "it has no steps that were seen"
-        return f"{why}: it is run {len(options.passes)} times more and recorded as a whole; {MARKING}"
+        why = "it made one step" if outcome.short else "no steps were detected"
+        return f"{why}: it is run {len(options.passes)} more times and recorded as a whole; {MARKING}"
     return None
 
 
 def _better(
     outcome: Outcome, command: Sequence[str], options: ProfileOptions, folder: Path, label: str | None, asked: list[str]
 ) -> Outcome:
-    """Record again; return the outcome of the try that has more, whose recording is kept."""
+    """Record again; return the outcome of the try that recorded more, and keep that one's recording."""
     first = folder.with_name(folder.name + _FIRST)
     move_content(folder, first)
     again = _recorded(command, options, folder, label, asked)
@@ -112,7 +111,7 @@ def _better(
 
 @contextmanager
 def _redirected(*targets: tuple[int, int]) -> Iterator[None]:
-    """Let descriptors of this process, and of those that are started meanwhile, be others: pairs (descriptor, other)."""
+    """Redirect descriptors of this process and of processes started meanwhile: pairs (descriptor, target)."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [(descriptor, os.dup(descriptor)) for descriptor, _ in targets]
@@ -130,23 +129,23 @@ def _redirected(*targets: tuple[int, int]) -> Iterator[None]:
 
 @contextmanager
 def output_into(path: Path) -> Iterator[None]:
-    """Let processes that are started meanwhile print into a file."""
+    """Redirect the output of processes started meanwhile into a file."""
     with path.open("ab") as file, _redirected((1, file.fileno()), (2, file.fileno())):
         yield
 
 
 def in_turns(scripts: tuple[Path, Path], arguments: Sequence[str], repeats: int, asked: list[str]) -> tuple[Path, Path]:
-    """Record two scripts, one after the other and that so often, so that the machine's drift meets both alike.
+    """Record two scripts, one after the other, several times, so that the machine's drift affects both alike.
 
-    Return a folder of recordings of each. arguments: of both scripts. asked: our own command line. Raises ChildError where a
-    script fails or nothing is recorded of it; what was recorded until then is kept.
+    Returns a folder of recordings for each. arguments: of both scripts. asked: our own command line. Raises ChildError if a
+    script fails or nothing is recorded of it; earlier recordings are kept.
     """
     whole = dated(FOLDER, "explain")
     folders = [whole / name for name in names_of(scripts)]
     turn = list(zip(scripts, folders, strict=True))
     order = [(*side, number) for number in range(1, repeats + 1) for side in (turn if number % 2 else turn[::-1])]
     runs = "once" if repeats == 1 else f"{repeats} times"
-    print(f"kernelscope: each script runs {runs} to its end, in turns; what is recorded: {whole}", file=sys.stderr)
+    print(f"kernelscope: each script runs {runs} to its end, in turns; recordings: {whole}", file=sys.stderr)
     began = time.monotonic()
     for done, (script, folder, number) in enumerate(order):
         left = f", about {_duration((time.monotonic() - began) / done * (len(order) - done))} left" if done else ""
@@ -156,21 +155,21 @@ def in_turns(scripts: tuple[Path, Path], arguments: Sequence[str], repeats: int,
 
 
 def names_of(scripts: tuple[Path, Path]) -> tuple[str, str]:
-    """Return what tells two scripts apart: their own names, else those of the nearest folders that differ."""
+    """Return labels for two scripts: their own names, else those of the nearest folders that differ."""
     a, b = ([path.stem, *reversed(path.resolve().parent.parts[1:])] for path in scripts)
     return next(((one, other) for one, other in zip(a, b, strict=False) if one != other), ("a", "b"))
 
 
 def _one(script: Path, folder: Path, arguments: Sequence[str], asked: list[str], whole: Path) -> None:
-    """Record a script into a folder, and say what was recorded; raise ChildError where that fails."""
+    """Record a script into a folder, and report what was recorded; raise ChildError if that fails."""
     folder.mkdir(parents=True)
-    with _redirected((1, 2)):  # stdout is for what is said of it
+    with _redirected((1, 2)):  # stdout is reserved for the result
         outcome = profile([_python(), str(script), *arguments], ProfileOptions(), folder, None, asked)
     for line in outcome.lines():
         print(line, file=sys.stderr, flush=True)
     if outcome.status or outcome.seen is None:
-        reason = f"ended with status {outcome.status}" if outcome.status else "nothing was recorded of it"
-        raise ChildError(f"{script}: {reason}; see what it said above, and {whole} for what was recorded")
+        reason = f"ended with status {outcome.status}" if outcome.status else "nothing was recorded"
+        raise ChildError(f"{script}: {reason}; see its output above, and {whole} for the recordings")
 
 
 def _duration(seconds: float) -> str:
@@ -186,7 +185,7 @@ def _recorded(command: Sequence[str], options: ProfileOptions, folder: Path, lab
         "command": asked,
         "label": label,
     }
-    with temporary.folder(temporary.UNCOUNTED) as made:  # so warnings name the program's lines, not those of our wrappers
+    with temporary.folder(temporary.UNCOUNTED) as made:  # so warnings name the program's lines, not our wrappers'
         try:
             outcome: Outcome = launch(command, options, folder, str(stage(Path(made))), about)
         except NoSuchCommand as error:

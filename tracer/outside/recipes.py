@@ -1,17 +1,18 @@
-"""What each framework's environment is made of: pinned requirements in its package of `workloads`, by which it is found.
+"""What each framework's environment is made of: pinned requirements in its package of `workloads`, where they are found.
 
-One file a framework and variant, `<framework>-cpu.txt` and, where a CUDA build is published, `<framework>-cuda.txt`. It is
-an ordinary requirements file of pip; comments of the form `# key: values` say what pip cannot:
-    python   minor versions that the packages exist for, in order of preference
+There is one file per framework and variant: `<framework>-cpu.txt` and, if a CUDA build is published, `<framework>-cuda.txt`. It
+is an ordinary requirements file of pip. Comments of the form `# key: values` say what pip cannot:
+
+    python   minor versions for which the packages exist, in order of preference
     import   modules that must import, the framework first
-    disk     space that the environment takes while it is built
-    pip      release of pip to install with, where the one that came with the interpreter is too old
-    index    package index that has CPU-only builds, used where it can be reached
-    needs    openmpi: shared libraries that no package of the registry brings
-    set      NAME=VALUE: environment variables without which it does not import
+    disk     space that the environment needs while it is built
+    pip      pip release to install with, if the interpreter's own is too old
+    index    package index with CPU-only builds, used if reachable
+        needs    openmpi: shared libraries that no package of the registry has
+        set      NAME=VALUE: environment variables without which it does not import
 
-Beside it, `<framework>-<variant>.hashes` names every package that this comes to, with the digests of its files, for the first
-of the Pythons on one kind of machine (`make hashes` writes it). Elsewhere pip resolves the requirements themselves.
+    Beside it, `<framework>-<variant>.hashes` lists all resulting packages with their files' digests, for the first of the
+    Pythons on one kind of machine (`make hashes` writes it). Elsewhere pip resolves the requirements itself.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from kernelscope.tracer.outside.suggestions import meant
 
 _WORKLOADS = Path(str(resources.files("kernelscope.workloads")))
 _FOUND = sorted(path.name[: -len("-cpu.txt")] for path in _WORKLOADS.glob("*/*-cpu.txt"))
-# those that have no description, which packages of workloads need not have, come last
+# frameworks without a description, which is optional for packages of workloads, come last
 FRAMEWORKS = tuple(dict.fromkeys((*frameworks.FRAMEWORKS, *_FOUND)))
 ALIASES = {"keras": "keras-tensorflow"}  # Keras alone means its default backend
-# framework -> the one in whose environment it is
+# framework -> the one whose environment it shares
 SHARED = {"keras-tensorflow": "tensorflow", "keras-jax": "jax", "keras-theano": "lasagne"}
-# framework -> the package that tells its version, where the first module that it imports does not
+# framework -> the package that has its version, if the first module that it imports does not
 VERSION_OF = {
     "keras-tensorflow": "keras", "keras-jax": "keras", "keras-theano": "Keras", "keras-cntk": "Keras",
     "keras-mxnet": "keras-mxnet", "lasagne": "Lasagne", "onednn": "onednn", "cudnn": "nvidia-cudnn-cu12",
@@ -49,7 +50,7 @@ _UNITS = {"MB": 10**6, "GB": 10**9}
 
 @dataclass(frozen=True)
 class Hashes:
-    """A file that pip takes with --require-hashes: all packages, for one Python ("3.11") and one machine ("linux x86_64")."""
+    """A file for pip's --require-hashes: all packages, for one Python ("3.11") and one machine ("linux x86_64")."""
 
     path: Path
     text: str
@@ -63,7 +64,7 @@ class Hashes:
 
 @dataclass(frozen=True)
 class Recipe:
-    """One requirements file: `text` as it stands, and what its comments say (see above); `disk_bytes` is 0 when unsaid."""
+    """One requirements file: `text` is its content; the rest is from its comments (see above). `disk_bytes` is 0 if unknown."""
 
     framework: str
     variant: str
@@ -80,18 +81,18 @@ class Recipe:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the requirements, hashes and variant: an environment of another digest was made from other pins."""
+        """SHA-256 of the requirements, hashes and variant: an environment with another digest was made from other pins."""
         pinned = self.hashes.text if self.hashes else ""
         return hashlib.sha256(f"{self.variant}\n{self.text}{pinned}".encode()).hexdigest()
 
     def key(self, python: str) -> str:
-        """Return the name of the environment's folder when built from this full interpreter version."""
+        """Return the name of the environment's folder for this full interpreter version."""
         digest = hashlib.sha256(f"{self.digest}\n{python}".encode()).hexdigest()
         return f"{self.framework}-{digest[:12]}"
 
 
 def check_known(framework: str) -> None:
-    """Raise UsageError, saying what is known, when there is no such framework."""
+    """Raise UsageError that lists the known frameworks if there is no such framework."""
     if framework not in FRAMEWORKS and framework not in ALIASES:
         known = (*FRAMEWORKS, *ALIASES)
         raise UsageError(f"unknown framework {framework!r}; known: {', '.join(known)}{meant(framework, known)}")
@@ -103,34 +104,34 @@ def full_name(framework: str) -> str:
 
 
 def owner(framework: str) -> str:
-    """Return the framework in whose environment this one is: mostly itself."""
+    """Return the framework whose environment this one uses, mostly itself."""
     return SHARED.get(full_name(framework), full_name(framework))
 
 
 def variants(framework: str) -> tuple[str, ...]:
-    """Return the variants that there are requirements for."""
+    """Return the variants that have requirements."""
     check_known(framework)
     return tuple(variant for variant in VARIANTS if _path(framework, variant).is_file())
 
 
 def wanted_variant(framework: str) -> tuple[str, str]:
-    """Return the variant for this machine and why, by what NVML sees."""
+    """Return the variant for this machine and the reason, by the GPUs that NVML sees."""
     gpus = gpu.find()
     if "cpu" not in variants(framework):
         return "cuda", f"{framework} is for GPUs only"
     if not gpus.devices:
         return "cpu", f"no GPU ({gpus.reason})"
     if "cuda" not in variants(framework):
-        return "cpu", f"no CUDA build of {framework} is published for present GPUs"
+        return "cpu", f"no CUDA build of {framework} is published for current GPUs"
     return "cuda", gpus.devices[0].name
 
 
 def why_not_here(framework: str) -> str | None:
-    """Return why a framework cannot run on this machine whatever is installed, or None."""
+    """Return why a framework cannot run on this machine, whatever is installed; None if it can."""
     gpus = gpu.find()
     if "cpu" in variants(framework) or gpus.devices:
         return None
-    return f"{framework} needs an NVIDIA GPU ({gpus.reason}); onednn is the same level on a processor"
+    return f"{framework} needs an NVIDIA GPU ({gpus.reason}); onednn is the same level on a CPU"
 
 
 def recipe(framework: str, variant: str) -> Recipe:
@@ -142,7 +143,7 @@ def recipe(framework: str, variant: str) -> Recipe:
 
 
 def parse(framework: str, variant: str, path: Path, text: str) -> Recipe:
-    """Read a requirements file's comments; raise ValueError naming the file when what must be there is not."""
+    """Read a requirements file's comments; raise ValueError that names the file if a required one is missing."""
     directives = {match.group(1): match.group(2) for match in map(_DIRECTIVE.match, text.splitlines()) if match}
     for key in ("python", "import"):
         if key not in directives:
@@ -164,8 +165,8 @@ def _hashes(path: Path) -> Hashes | None:
     if not path.is_file():
         return None
     text = path.read_text(encoding="utf8")
-    said = {match.group(1): match.group(2) for match in map(_DIRECTIVE.match, text.splitlines()[:5]) if match}
-    return Hashes(path, text, said["python"], said["machine"])
+    values = {match.group(1): match.group(2) for match in map(_DIRECTIVE.match, text.splitlines()[:5]) if match}
+    return Hashes(path, text, values["python"], values["machine"])
 
 
 def _bytes(path: Path, text: str) -> int:

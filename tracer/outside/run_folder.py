@@ -1,4 +1,4 @@
-"""The run folder: run.json, and a folder per pass and repeat with raw files. Always readable, complete or marked incomplete."""
+"""The run folder: run.json, and a folder per pass and repeat with raw files. Always readable: complete or marked incomplete."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kernelscope.tracer.outside import locks, orphans
 from kernelscope.tracer.outside.errors import InputError
 
 _RECORDS = (RUN_FILE, "compare.json", "import.json")
-# What runs, comparisons and imports write into their folders, and commands that are given such a folder
+# What runs, comparisons and imports write into their folders, and commands that take such a folder
 _WRITTEN = frozenset({
     *_RECORDS, *PASSES, "energy", "trace", "sources", "confirm", "breakdowns", "tables", "report.html", "report.pftrace.gz",
     "ranks.html", "profile.json", "profile.json.seen", "profile.json.failed", "owner", "now", "notes.jsonl", "faults.log",
@@ -31,7 +31,7 @@ _WRITTEN = frozenset({
 
 
 def dated(within: str, name: str) -> Path:
-    """Return a folder in another one that is not there yet, for results of what is called so."""
+    """Return a folder name in another folder that is not used yet, from a name and the present time."""
     plain = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name).strip(".-") or "run"
     stem = f"{plain}-{datetime.now().strftime('%Y%m%d-%H%M%S')}"
     taken = (Path(within, f"{stem}{f'-{number}' if number else ''}") for number in range(1000))
@@ -41,8 +41,8 @@ def dated(within: str, name: str) -> Path:
 def prepare_output(folder: Path, force: bool, keep: bool = False, importing: bool = False) -> None:
     """Make `folder` an empty folder; refuse one that holds results unless `force`, and one in use. Raises InputError.
 
-    keep: leave what it holds, for a writer that replaces the folder as a whole. importing: the same, and the writer takes the
-    place of an earlier import alone, and leaves what else is there.
+    keep: leave its content, for a writer that replaces the folder as a whole. importing: likewise, but the writer replaces only
+    an earlier import and leaves everything else.
     """
     try:
         if folder.exists() and not folder.is_dir():
@@ -50,7 +50,7 @@ def prepare_output(folder: Path, force: bool, keep: bool = False, importing: boo
         if folder.is_symlink():
             raise InputError(f"{folder}: is a link; name the folder that it leads to, or another one")
         if _is_around_us(folder):
-            raise InputError(f"{folder}: is the folder that you are in, or one around it; name another, such as {folder}/results")
+            raise InputError(f"{folder}: is or contains the current folder; name another, such as {folder}/results")
         if locks.is_locked(folder):
             raise locks.in_use(folder)
         if folder.is_dir() and any(folder.iterdir()):
@@ -70,33 +70,33 @@ def prepare_output(folder: Path, force: bool, keep: bool = False, importing: boo
 
 
 def _is_around_us(folder: Path) -> bool:
-    """Return whether a folder holds the working folder, which cannot be replaced without taking that away."""
-    with contextlib.suppress(OSError):  # the working folder is gone
+    """Return whether a folder is or contains the current folder, which would be lost with it."""
+    with contextlib.suppress(OSError):  # the current folder was removed
         return Path.cwd().is_relative_to(folder.resolve())
     return False
 
 
 def _refuse_beside_orphan(folder: Path) -> None:
-    """Refuse a folder into which a program still records whose `profile` was killed: its steps would be taken for another's."""
+    """Refuse a folder that a program still records into although its `profile` was killed: its steps would be mixed up."""
     process = orphans.recording_into(folder)
     if process is not None:
         still = f"a program that a killed command started still records into it (process {process})"
-        raise InputError(f"{folder}: {still}; wait for its end, or name another folder")
+        raise InputError(f"{folder}: {still}; wait until it ends, or name another folder")
 
 
 @dataclass
 class Replacement:
-    """What takes the place of earlier results. recorded: whether it holds anything; where it does not, those are kept."""
+    """What replaces earlier results. recorded: whether it holds anything; if not, the earlier results are kept."""
 
     recorded: bool = True
 
 
 @contextmanager
 def replaced(folder: Path, force: bool) -> Iterator[Replacement]:
-    """Make `folder` an empty folder, as `prepare_output` does, and keep what an earlier run left until the block has ended well.
+    """Make `folder` an empty folder, as `prepare_output` does; keep an earlier run's results until the block has succeeded.
 
-    It lies beside the folder until then, .NAME.earlier, and stays there where the block fails or says that it recorded nothing,
-    or is killed. Until the block ends the folder is locked: another command that would write into it is refused.
+    Until then they are beside the folder, as .NAME.earlier. They stay there if the block fails, says that it recorded nothing,
+    or is killed. The folder is locked until the block ends: other commands that would write to it are refused.
     """
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     prepare_output(folder, force, keep=not _recorded_nothing(folder))
@@ -105,7 +105,7 @@ def replaced(folder: Path, force: bool) -> Iterator[Replacement]:
         held.enter_context(locks.exclusive_folder(folder))
         if any(folder.iterdir()):
             if earlier.exists():
-                _empty(folder)  # of a try that failed: what was there before it is kept
+                _empty(folder)  # content of a failed try; the results before it are kept
             else:
                 _put_aside(folder, earlier)
                 held.enter_context(locks.exclusive_folder(folder))
@@ -125,14 +125,14 @@ def replaced(folder: Path, force: bool) -> Iterator[Replacement]:
 
 
 def _remove_empty(folders: list[Path]) -> None:
-    """Remove folders, the innermost first, as far as there is nothing in them."""
+    """Remove folders, innermost first, as far as they are empty."""
     with contextlib.suppress(OSError):
         for folder in folders:
             folder.rmdir()
 
 
 def _put_aside(folder: Path, earlier: Path) -> None:
-    """Let a folder be `earlier` and another take its name; where that cannot be, as of a mounted one, it is emptied."""
+    """Rename a folder to `earlier` and create it anew; if it cannot be renamed, such as a mount point, empty it."""
     try:
         folder.rename(earlier)
     except OSError:
@@ -141,7 +141,7 @@ def _put_aside(folder: Path, earlier: Path) -> None:
 
 
 def move_content(folder: Path, to: Path) -> None:
-    """Let a folder on the same file system hold what this one holds, and nothing else; the folders stay, with locks on them."""
+    """Move a folder's content into another on the same file system, replacing that one's; the folders and their locks stay."""
     to.mkdir(exist_ok=True)
     _empty(to)
     for path in folder.iterdir():
@@ -149,21 +149,21 @@ def move_content(folder: Path, to: Path) -> None:
 
 
 def _make(folder: Path) -> None:
-    """Make a folder; of two commands that begin at once, one does."""
+    """Create a folder; if two commands begin at once, only one succeeds."""
     try:
         folder.mkdir(parents=True)
     except FileExistsError as error:
-        raise InputError(f"{folder}: another command made it meanwhile; name another folder") from error
+        raise InputError(f"{folder}: another command created it meanwhile; name another folder") from error
 
 
 def _recorded_nothing(folder: Path) -> bool:
-    """Return whether a folder is what `profile` leaves of a program that failed before anything was recorded of it."""
+    """Return whether a folder is what `profile` leaves of a program that failed before anything was recorded."""
     record = _record(folder / RUN_FILE)
     return record.get("recorder") == "profile" and record.get("passes") == {} and all(path.is_file() for path in folder.iterdir())
 
 
 def _record(file: Path) -> dict[str, Any]:
-    """Return the object in a file; an empty one where there is none."""
+    """Return the object in a file; an empty one if there is none."""
     try:
         content = json.loads(file.read_text(encoding="utf8"))
     except (OSError, ValueError):
@@ -172,7 +172,7 @@ def _record(file: Path) -> dict[str, Any]:
 
 
 def _refuse_others(folder: Path) -> None:
-    """Refuse a folder that a run, comparison or import did not make, or that somebody put more into, whatever --force says."""
+    """Refuse a folder that no run, comparison or import made, or that holds other files too, even with --force."""
     if not any(_is_ours(folder / name) for name in _RECORDS) and not any(folder.glob(f"*/{RUN_FILE}")) and not is_begun(folder):
         raise InputError(f"{folder}: holds files that no run wrote; --force replaces only earlier results")
     others = sorted(path.name for path in folder.iterdir() if path.name not in _WRITTEN and not _is_part(path))
@@ -183,7 +183,7 @@ def _refuse_others(folder: Path) -> None:
 
 
 def _refuse_recorded(folder: Path) -> None:
-    """Refuse a folder that an import does not replace: one of a run or comparison, or of somebody else."""
+    """Refuse a folder that an import must not replace: one of a run or comparison, or a foreign one."""
     if any((folder / name).exists() for name in (RUN_FILE, "compare.json")) or not _is_ours(folder / "import.json"):
         raise InputError(
             f"{folder}: holds files that no import wrote; --force replaces only an earlier import: name another folder"
@@ -201,19 +201,19 @@ def _is_ours(file: Path) -> bool:
 
 
 def is_begun(folder: Path) -> bool:
-    """Return whether a folder holds nothing, or nothing but a record that is not whole: what wrote it was killed."""
+    """Return whether a folder is empty, or has only an incomplete record, because its writer was killed."""
     return all(path.name in {f"{name}.new" for name in _RECORDS} for path in folder.iterdir())
 
 
 def _is_part(path: Path) -> bool:
-    """Return whether an entry of a folder is a run folder, as of a comparison's side, or what a killed command left."""
+    """Return whether an entry of a folder is a run folder, such as a comparison's side, or a killed command's remains."""
     growing = path.name.startswith(".") and temporary.PREFIX in path.name
     left = growing or path.name.removesuffix(".new") in _WRITTEN
     return left or (path.is_dir() and ((path / RUN_FILE).is_file() or _left_by_run(path)))
 
 
 def _left_by_run(folder: Path) -> bool:
-    """Return whether a folder is what a command that was killed left of a run: empty, or set aside."""
+    """Return whether a folder is the remains of a killed command's run: empty, or set aside."""
     return (folder.name.startswith(".") and folder.name.endswith(".earlier")) or not any(folder.iterdir())
 
 
@@ -226,9 +226,9 @@ def _empty(folder: Path) -> None:
 
 
 class RunFolder:
-    """Writes one side's run folder, which is made if need be; `record` is the content of run.json (see RunRecord).
+    """Writes one side's run folder, and creates it if necessary; `record` is the content of run.json (see RunRecord).
 
-    scrubber: takes out of all of it what must not be passed on (default: nothing but what anybody's folder must not have).
+    scrubber: removes everything that must not be passed on (default: only what no folder may contain).
     """
 
     def __init__(self, path: Path, record: dict[str, Any], scrubber: Scrubber | None = None):
@@ -239,11 +239,11 @@ class RunFolder:
         self.record: dict[str, Any] = self._file.record
 
     def write(self) -> None:
-        """Replace run.json with the record as it is now."""
+        """Replace run.json with the current record."""
         self._file.write()
 
     def pass_folder(self, name: str, repeat: int) -> Path:
-        """Make and return the folder of one repeat of a pass, and enter it in run.json as running."""
+        """Create and return the folder of one repeat of a pass, and mark it as running in run.json."""
         folder = self.path / name / str(repeat)
         folder.mkdir(parents=True)
         entry = self.record["passes"].setdefault(name, {"status": "running", "folders": []})
@@ -252,7 +252,7 @@ class RunFolder:
         return folder
 
     def scrub(self, folder: Path) -> None:
-        """Take out of a pass's folder what must not be passed on, when its child has ended."""
+        """Remove from a pass's folder what must not be passed on, after its child has ended."""
         self._scrubber.folder(folder)
 
     def pass_done(self, name: str, sampling: dict[str, Any] | None = None) -> None:
@@ -263,20 +263,20 @@ class RunFolder:
         self.write()
 
     def pass_failed(self, name: str, reason: str) -> None:
-        """Mark a pass as failed and the run as incomplete; what the pass wrote stays."""
+        """Mark a pass as failed and the run as incomplete; the pass's files stay."""
         self.record["passes"].setdefault(name, {"folders": []}).update(status="failed", reason=reason)
         self.record["reason"] = reason
         self.write()
 
     def finish(self) -> None:
-        """Mark the run as complete if every pass is; what lies beside run.json, the user's own program, is scrubbed too."""
+        """Mark the run as complete if every pass is; also scrub the user's own program beside run.json."""
         self._scrubber.files([path for path in self.path.iterdir() if path.is_file() and path.name != RUN_FILE])
         complete = all(entry["status"] == "complete" for entry in self.record["passes"].values())
         self._file.finish(complete, None if complete else self.record["reason"])
 
 
 def add(folder: Path, key: str, value: Any) -> None:
-    """Write one more fact into the run.json of a finished run; raise InputError when that cannot be done."""
+    """Add a fact to the run.json of a finished run; raise InputError if that fails."""
     file = folder / RUN_FILE
     try:
         record = json.loads(file.read_text(encoding="utf8"))

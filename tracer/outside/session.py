@@ -29,17 +29,17 @@ from kernelscope.tracer.outside.variants import Variant
 from kernelscope.tracer.version import VERSION
 from kernelscope.workloads import networks
 
-_HOST_BYTES = 256 << 20  # of the batches that are cycled through: with more there are fewer of them
+_HOST_BYTES = 256 << 20  # for the batches that are cycled through: larger batches are fewer
 
-Progress = Callable[[str, int, int], None]  # what is being done, parts done, parts in all
+Progress = Callable[[str, int, int], None]  # current activity, parts done, parts in total
 
 
 @dataclass
 class SessionSide:
-    """One side of a session and where it is; `failure` is why it dropped out, if it did, `failure_kind` its ChildError.kind.
+    """One side of a session and its state. `failure`: why it dropped out, if it did; `failure_kind`: its ChildError.kind.
 
-    choice: what records its kernels pass. recording: the profiler around its child, if one is. verified: what such profilers
-    recorded, by folder. measured_ns: what the steps of this pass took until now.
+    choice: what records its kernels pass. recording: the profiler around its child, if any. verified: what such profilers
+    recorded, by folder. measured_ns: the duration of this pass's steps so far.
     """
 
     variant: Variant
@@ -55,16 +55,16 @@ class SessionSide:
 
     @property
     def label(self) -> str:
-        """What the side is called."""
+        """The side's label."""
         return self.variant.label
 
 
 class Session:
-    """Runs the passes for all sides. A side that fails drops out, with its reason in its run folder; the rest goes on.
+    """Runs the passes for all sides. A side that fails drops out, with the reason in its run folder; the others go on.
 
-    choices: each side's collector, where it is known already. energy_plan: how long the parts of the energy pass take. inherited:
-    descriptors that stay open in the children. staged: folder that already has what staging puts there. warnings: one line for
-    each thing that a profiler lost.
+    choices: each side's collector, if known already. energy_plan: how long the parts of the energy pass take. inherited:
+    descriptors that stay open in the children. staged: a folder with already staged code. warnings: one line for each loss by a
+    profiler.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Session:
         self._energy = options.energy and self._can_measure_energy()
 
     def _can_measure_energy(self) -> bool:
-        """Return whether something here tells energy; where nothing does, the run goes on without and says why."""
+        """Return whether energy can be measured here; if not, the run goes on without it and records why."""
         _, reason = energy.sources(self.options.device)
         if reason is not None:
             self.warnings.append(f"energy: not available: {reason}")
@@ -121,7 +121,7 @@ class Session:
         }
 
     def _variables(self, variant: Variant) -> dict[str, str]:
-        """Return the whole environment of a child."""
+        """Return a child's whole environment."""
         options = self.options
         variables: dict[str, str] = plan.child_variables(
             os.environ, variant.threads(options.threads), options.device, options.steady
@@ -131,14 +131,14 @@ class Session:
         return variables
 
     def run(self, progress: Progress) -> None:
-        """Run all passes. On Ctrl-C or a fault of ours, children are ended and the run folders say so before it is raised."""
+        """Run all passes. On Ctrl-C or an error of ours, kill the children and record it in the run folders, then raise."""
         for label, done, total in self.passes():
             progress(label, done, total)
 
     def passes(self) -> Generator[tuple[str, int, int]]:
-        """Run the passes one at a time, and yield before each and at the end what Progress takes: others may run meanwhile.
+        """Run the passes one at a time, and yield Progress's arguments before each and at the end; others may run meanwhile.
 
-        Where all sides have dropped out there are no further passes. An iterator that is closed ends the session as Ctrl-C does.
+        If all sides have dropped out, there are no further passes. Closing the iterator ends the session as Ctrl-C does.
         """
         planned = self._plan()
         with_ceilings = "kernels" in self.options.passes
@@ -168,25 +168,25 @@ class Session:
         yield "done", total, total
 
     def _add_ceilings(self) -> None:
-        """Add what kernels are set against. The runs are complete before: whoever stops this loses nothing else."""
+        """Add the ceilings to compare kernels with. The runs are complete before this, so stopping it loses nothing else."""
         for side in self._alive():
             found = ceilings.of(side.variant.environment, self.options.device, side.variant.threads(self.options.threads))
             run_folder.add(side.folder.path, "ceilings", found)
 
     def _plan(self) -> list[tuple[str, int]]:
-        """Return passes and their repeats in the order in which they run."""
+        """Return the passes and their repeats in running order."""
         planned = plan.order(self.options.repeats, self.options.passes)
         return [*planned, *([(energy.NAME, 1)] if self._energy else [])]
 
     def _repeats(self, name: str) -> int:
-        """Passes whose times are compared are repeated: the clean one for its interval, the kernels one to choose among."""
+        """Return how often a pass runs: the clean pass repeats for its interval, the kernels pass to choose the best repeat."""
         return self.options.repeats if name in REPEATED else 1
 
     def _alive(self) -> list[SessionSide]:
         return [side for side in self.sides if side.failure is None]
 
     def _abandon(self, name: str, error: BaseException) -> None:
-        """End all children and mark the run folders, as far as the disk lets us."""
+        """Kill all children and mark the run folders, as far as the disk allows."""
         interrupted = isinstance(error, KeyboardInterrupt | GeneratorExit)
         reason = "interrupted" if interrupted else f"{type(error).__name__}: {error}"
         for side in self._alive():
@@ -197,7 +197,7 @@ class Session:
                 if side.child is not None:
                     side.folder.scrub(side.pass_folder)
             except OSError:
-                # the disk is full: run.json on disk is the last good one and says that the run is incomplete
+                # the disk is full: the last good run.json says that the run is incomplete
                 continue
 
     def _run_pass(self, name: str, repeat: int, staged: Path) -> None:
@@ -223,18 +223,18 @@ class Session:
         assert side.child is not None
         devices = self._gpus(side, {})
         gpu_index = devices[0].gpu.index if devices else None
-        # its report is there since it was ready; whole only after the pass
+        # the report exists since the child was ready, but is complete only after the pass
         network = json.loads((side.pass_folder / "child.json").read_text(encoding="utf8"))["network"]
         layers = energy.heaviest(network)
         energy.Measurement(side.child, sampler, side.pass_folder, gpu_index, self._energy_plan, layers).record()
 
     def _gpus(self, side: SessionSide, report: dict[str, Any]) -> list[gpu.Seen]:
-        """Return which GPUs the side's child sees, as it reported itself where it did."""
+        """Return the GPUs that the side's child sees: by its own report, if it has one."""
         known = gpu.find().devices
         return gpu.reported(report.get("gpus", []), known) or gpu.visible(self._variables(side.variant), known)
 
     def _guard(self, side: SessionSide, name: str, action: Callable[[], None]) -> None:
-        """Do something with a side's child; when the child fails, the side drops out."""
+        """Do something with a side's child; if the child fails, the side drops out."""
         try:
             action()
         except ChildError as error:
@@ -266,7 +266,7 @@ class Session:
             variables.update(side.recording.variables())
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(staged), variant.variables.get("PYTHONPATH"))))
         side.pass_folder = folder
-        with interrupts.deferred():  # a child that is started and not yet known here would be left behind
+        with interrupts.deferred():  # otherwise a child that was just started could be left behind
             side.child = Child(
             variant.environment.python, spec, folder, variables, options.timeout_s, collector=side.recording,
             inherited=self._inherited,
@@ -335,7 +335,7 @@ class Session:
         record["unavailable"].update(report.get("unavailable", {}))
         if side.recording is not None:
             self._verify(side, side.recording, report)
-        if "collector" in report:  # the child had to take another than it was asked for
+        if "collector" in report:  # the child had to use another one than requested
             used = record["passes"][name]["collector"]["used"]
             record["passes"][name]["collector"].update(report["collector"])
             record["unavailable"][f"collector {used}"] = report["collector"]["reason"]
@@ -343,7 +343,7 @@ class Session:
         side.folder.pass_done(name, sampler.describe() if name != "check" else None)
 
     def _verify(self, side: SessionSide, recording: ToolCollector, report: dict[str, Any]) -> None:
-        """Finish what a profiler recorded of the child, and write down whether all is there that was asked for."""
+        """Finish a profiler's recording of the child, and record whether everything requested is there."""
         emitted = report.get("nvtx_emitted", {}).get("names", {})
         result = recording.finish(emitted, report.get("versions", {}), self.options.timeout_s)
         side.recording = None
@@ -358,6 +358,6 @@ class Session:
 
 
 def _host_batches(options: RunOptions) -> int:
-    """Return how many distinct batches are cycled through: fewer where they are large, two at least."""
+    """Return how many distinct batches are cycled through: fewer if they are large, at least two."""
     shape: tuple[int, ...] = networks.get(options.network).input_shape
     return max(2, min(HOST_BATCHES, _HOST_BYTES // (options.batch * math.prod(shape) * networks.FLOAT_BYTES)))

@@ -1,4 +1,4 @@
-"""A folder with what the child imports: code for Python 3.6 cannot be installed there by pip, so it is copied beside it."""
+"""A folder with the code that the child imports: pip cannot install it under Python 3.6, so it is copied beside the child."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def package_folder(name: str) -> Path:
 
 
 def stage(folder: Path) -> Path:
-    """Copy the code for the child below `folder` and return what to put on its PYTHONPATH; raise InputError without room."""
+    """Copy the child's code below `folder` and return its entry for PYTHONPATH; raise InputError if there is no space."""
     package = folder / "kernelscope"
     try:
         for name in ("tracer.inside", "workloads"):
             source = package_folder(f"kernelscope.{name}")
             shutil.copytree(source, package.joinpath(*name.split(".")), ignore=_IGNORED)
         shutil.copy(package_folder("kernelscope.tracer") / "__init__.py", package / "tracer" / "__init__.py")
-    except OSError as error:  # of several files: a list of them, each with its reason
+    except OSError as error:  # for several files, a list of them, each with its reason
         first = str(error.args[0][0][2]) if isinstance(error, shutil.Error) else str(error)
         reason = first.rpartition("] ")[2].partition(":")[0]
         raise InputError(f"{folder}: cannot hold a copy of our code: {reason}; free some space, or set TMPDIR") from error

@@ -1,4 +1,4 @@
-"""What somebody may have meant by a name that is not known."""
+"""Suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from collections.abc import Iterable
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Return "; did you mean X?" for the known name that is most like this one; empty where none is like it."""
+    """Return "; did you mean X?" for the most similar known name; "" if none is similar."""
     near = difflib.get_close_matches(name, list(known), 1)
     return f"; did you mean {near[0]}?" if near else ""

@@ -1,12 +1,12 @@
-"""Runs the cells of a sweep, so that it can be killed at any moment and goes on where it was.
+"""Run the cells of a sweep, so that it can be killed at any moment and resumes where it was.
 
-    sweep.json         what was asked for (the file's text), on which machine, and the cells
-    results.parquet    one row a cell, replaced as a whole after each
-    cells/<key>/       the cell's run folder; cell.json in it is written last, by renaming, and makes the cell finished
-    .lock              held by the process that sweeps and by its children, so that nobody runs beside an orphan
+    sweep.json         the request (the file's text), the machine, and the cells
+    results.parquet    one row per cell, replaced as a whole after each
+    cells/<key>/       the cell's run folder; its cell.json is written last, by renaming, and marks the cell as finished
+    .lock              held by the sweeping process and its children, so that no other runs beside an orphan
     .staged            the code that children import
 
-A cell without cell.json is begun anew. All else is made from the cells' files, so that nothing can contradict them.
+A cell without cell.json is started again. Everything else is derived from the cells' files, so nothing can contradict them.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from kernelscope.tracer.version import VERSION
 SCHEMA, CELL_SCHEMA = "kernelscope/sweep/1", "kernelscope/cell/1"
 SWEEP_FILE, CELL_FILE, CELLS, LOCK, STAGED = "sweep.json", "cell.json", "cells", ".lock", ".staged"
 DONE, LEFT_OUT = "done", "left out"
-NOT_YET, OUTSIDE_BUDGET = "not run yet", "not run: the budget had no time left for it"
+NOT_YET, OUTSIDE_BUDGET = "not run yet", "not run: no time was left in the budget"
 _SAME_MACHINE = ("processor", "threads", "allowed_threads", "architecture")
 
 Row = dict[str, Any]
-Measure = Callable[[Path], tuple[Row, str | None]]  # what a run folder tells, and why it does not where that fails
+Measure = Callable[[Path], tuple[Row, str | None]]  # the values of a run folder, or why there are none
 Publish = Callable[[list[Row]], None]
 
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """How far a sweep is: cells that are over and that are wanted, and the time left in s.
+    """The progress of a sweep: numbers of cells that are over and wanted, and the remaining time in s.
 
     text: the cell and its pass that begins now or, with `result`, the cell that is over.
     """
@@ -62,7 +62,7 @@ class SweepProgress:
 
 @dataclass
 class Result:
-    """What came of a cell; values: the columns read from its run folder."""
+    """The outcome of a cell; values: the columns read from its run folder."""
 
     status: str
     reason: str | None = None
@@ -73,14 +73,14 @@ class Result:
 
 
 class _Running:
-    """A cell whose passes are under way."""
+    """A cell whose passes are running."""
 
     def __init__(self, cell: Cell, session: Session):
         self.cell = cell
         self.session = session
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
         self.seconds = 0.0
-        self.killed = False  # whether the kernel ended processes for lack of memory while a pass ran
+        self.killed = False  # whether the kernel killed processes for lack of memory during a pass
         self._walk = session.passes()
         self.label, self.passes_over, self.passes = next(self._walk)
 
@@ -97,12 +97,12 @@ class _Running:
         self.killed = self.killed or memory.kills() > kills
 
     def close(self) -> None:
-        """Give up what is not over: its run folder says so."""
+        """Abandon what is not over; its run folder says so."""
         self._walk.close()
 
 
 class RunningSweep:
-    """A sweep in its folder; see `opened`. results: of the cells that have one, by key."""
+    """A sweep in its folder; see `opened`. results: those of finished cells, by key."""
 
     def __init__(self, folder: Path, experiment: Experiment, measure: Measure, publish: Publish, lock: int):
         self.folder = folder
@@ -111,7 +111,7 @@ class RunningSweep:
         self.estimates = Estimates()
         self._measure, self._publish, self._lock = measure, publish, lock
         self._machine = conditions.machine()
-        self._lacking: dict[tuple[str, str, str], str] = {}  # what a framework has said it lacks: its name, network and mode
+        self._lacking: dict[tuple[str, str, str], str] = {}  # what a framework does not support, by name, network and mode
         self._environments: dict[tuple[str, str, int], Environment | str] = {}
         self._skipped: dict[str, str] = {}  # why a cell of this run has no result
         for cell in experiment.cells:
@@ -120,15 +120,15 @@ class RunningSweep:
                 self._keep(cell, result)
 
     def pending(self, cells: Iterable[Cell], retry: bool = False) -> list[Cell]:
-        """Return those of these cells that are to be run: without a result or, with `retry`, with one that is a failure."""
+        """Return those of these cells that should run: cells without a result or, with `retry`, with a failure as result."""
         again = [failures.FAILED, failures.OUT_OF_MEMORY, failures.TIMEOUT, failures.NOT_AVAILABLE] if retry else []
         known = {key for key, result in self.results.items() if result.status not in again}
         return [cell for cell in cells if cell.key not in known and cell.excluded is None]
 
     def run(self, cells: Sequence[Cell], progress: Callable[[SweepProgress], None], budget_s: float | None = None) -> None:
-        """Run these cells, which are `pending`, and write the results after each.
+        """Run these `pending` cells, and write the results after each.
 
-        budget_s: begin nothing that is not expected to be over within it. Raises InputError where files cannot be written.
+        budget_s: start nothing that is not expected to end within it. Raises InputError if files cannot be written.
         """
         until = None if budget_s is None else time.monotonic() + budget_s
         self._skipped = {}
@@ -136,7 +136,7 @@ class RunningSweep:
             self.results.pop(cell.key, None)
         self._write_record()
         self.publish()
-        staged = stage(_emptied(self.folder.absolute() / STAGED))  # children are elsewhere
+        staged = stage(_emptied(self.folder.absolute() / STAGED))  # absolute, as children run in other folders
         try:
             for group in turn_groups(cells):
                 if until is not None and time.monotonic() + self.estimates.total(group) > until:
@@ -152,9 +152,9 @@ class RunningSweep:
         return SweepProgress(len(cells) - len(left), len(cells), self.estimates.total(left), text, result)
 
     def _run_group(self, cells: list[Cell], staged: Path, progress: Callable[[str, Result | None], None]) -> None:
-        """Run cells that differ in nothing but the framework: passes take turns, so that the machine's drift hits all alike.
+        """Run cells that differ only in the framework. Their passes take turns, so that the machine's drift affects all alike.
 
-        Only one process is alive at a time: none holds memory that another could have used.
+        Only one process is alive at a time, so none holds memory that another could use.
         """
         running: list[_Running] = []
         try:
@@ -201,7 +201,7 @@ class RunningSweep:
         return self.folder / CELLS / cell.key
 
     def _finish(self, one: _Running) -> None:
-        """Make a cell finished: everything before is in files already, and cell.json says so at once or not at all."""
+        """Finish a cell: everything else is in files already, and cell.json appears atomically."""
         folder = self._cell_folder(one.cell)
         side = one.session.sides[0]
         result = Result(DONE, None, f"{CELLS}/{one.cell.key}", one.started, round(one.seconds, 3))
@@ -234,7 +234,7 @@ class RunningSweep:
             self._lacking[axes.framework, axes.network, axes.mode] = result.reason
 
     def publish(self) -> None:
-        """Write the results of all cells as they are now."""
+        """Write the current results of all cells."""
         self._publish([self._row(cell) for cell in self.experiment.cells])
 
     def _row(self, cell: Cell) -> Row:
@@ -244,7 +244,7 @@ class RunningSweep:
         return {**about, **cell.axes.as_dict(), **facts, **result.values}
 
     def _without_result(self, cell: Cell) -> Result:
-        """Return why a cell has no result: it is left out, cannot be run here, or was not reached."""
+        """Return why a cell has no result: it is left out, cannot run here, or was not reached."""
         if cell.excluded is None and isinstance(reason := self._environment(cell), str):
             return Result(failures.NOT_AVAILABLE, reason)
         return Result(LEFT_OUT, cell.excluded or self._skipped.get(cell.key, NOT_YET))
@@ -259,7 +259,7 @@ class RunningSweep:
         return f"{axes.devices}x {names[0] if names else 'GPU'}"
 
     def _write_record(self) -> None:
-        """Write sweep.json; raise InputError where the folder holds a sweep of another machine."""
+        """Write sweep.json; raise InputError if the folder holds a sweep of another machine."""
         file = self.folder / SWEEP_FILE
         before = _object(file)
         if before is not None and (before.get("schema") != SCHEMA or not isinstance(before.get("machine"), dict)):
@@ -281,7 +281,7 @@ class RunningSweep:
 
 
 def _environment(framework: str, device: str, devices: int) -> Environment | str:
-    """Return where a framework runs on so many of these devices, or why it cannot."""
+    """Return the environment of a framework for this many devices, or why it cannot run."""
     gpus = gpu.find()
     if device == "cuda" and len(gpus.devices) < devices:
         return f"needs {devices} GPU(s), {len(gpus.devices)} here" + (f" ({gpus.reason})" if gpus.reason else "")
@@ -299,10 +299,10 @@ def _environment(framework: str, device: str, devices: int) -> Environment | str
 def opened(
     folder: Path, experiment: Experiment, measure: Measure, publish: Publish, waiting: Callable[[], None]
 ) -> Iterator[RunningSweep]:
-    """Give the sweep in a folder, which is made if need be, for as long as no other process has it.
+    """Yield the sweep in a folder, which is created if necessary, and keep other processes out meanwhile.
 
-    waiting: called once where another process, or a child that a killed one left behind, has it. Raises InputError for a folder
-    that holds anything else, UsageError where cells were recorded with other settings than the file's.
+    waiting: called once if another process, or a killed one's child, holds the folder. Raises InputError for a folder with
+    other content, and UsageError if cells were recorded with other settings than the file's.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -316,7 +316,7 @@ def opened(
 
 
 def finished(folder: Path, cell: Cell) -> Result | None:
-    """Return the result of a finished cell, None for any other; raise UsageError where its settings were others."""
+    """Return the result of a finished cell, None for any other; raise UsageError if its settings differ."""
     file = folder / CELLS / cell.key / CELL_FILE
     content = _object(file)
     if content is None or content.get("schema") != CELL_SCHEMA:
@@ -333,7 +333,7 @@ def finished(folder: Path, cell: Cell) -> Result | None:
 
 
 def turn_groups(cells: Iterable[Cell]) -> list[list[Cell]]:
-    """Return the cells in groups of those that differ in nothing but the framework, in order."""
+    """Return the cells in groups that differ only in the framework, in order."""
     groups: dict[tuple[Any, ...], list[Cell]] = {}
     for cell in cells:
         groups.setdefault(cell.turn, []).append(cell)
@@ -341,7 +341,7 @@ def turn_groups(cells: Iterable[Cell]) -> list[list[Cell]]:
 
 
 def _emptied(folder: Path) -> Path:
-    """Remove a folder with what an unfinished run left in it; its cell.json first, which vouches for the rest."""
+    """Remove a folder with an unfinished run's remains; cell.json goes first, as it vouches for the rest."""
     if folder.is_dir():
         (folder / CELL_FILE).unlink(missing_ok=True)
         shutil.rmtree(folder)
@@ -355,7 +355,7 @@ def _replace(file: Path, content: Row) -> None:
 
 
 def _object(file: Path) -> Row | None:
-    """Return what a file of ours holds; None where it is not there. Files are replaced as a whole: a damaged one is not ours."""
+    """Return the content of one of our files; None if missing. Files are replaced as a whole, so a damaged one is not ours."""
     try:
         content = json.loads(file.read_text(encoding="utf8"))
     except FileNotFoundError:
@@ -363,5 +363,5 @@ def _object(file: Path) -> Row | None:
     except (OSError, ValueError) as error:
         raise InputError(f"{file}: cannot be read ({error}); remove its folder to have it recorded again") from error
     if not isinstance(content, dict):
-        raise InputError(f"{file}: holds no JSON object; remove its folder to have it recorded again")
+        raise InputError(f"{file}: not a JSON object; remove its folder to have it recorded again")
     return content

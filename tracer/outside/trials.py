@@ -1,11 +1,11 @@
 """Trials of changes: a command runs again and again, unchanged and changed in turns, until its clean steps are recorded.
 
-    FOLDER/trials/<set>/<name>/<round>/   a run folder with the clean pass alone
-    FOLDER/kept/<set>/                    with all passes, of the program with what was kept
+    FOLDER/trials/<set>/<name>/<round>/   a run folder with only the clean pass
+    FOLDER/kept/<set>/                    with all passes, of the program with the changes that were kept
 
-What is there already is not recorded again, so that trials that were interrupted go on; the one that was under way is discarded.
-Each set of changes of a command has a folder of its own, with SET, which tells what it is of: what was recorded of another set at
-another time is no measure for it, and stays.
+Existing recordings are not repeated, so interrupted trials resume; an unfinished one is discarded. Each set of changes of a
+command has its own folder, with SET, which says what it is. Recordings of another set at another time are no reference for it,
+and stay.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kernelscope.tracer.outside.session import Session
 from kernelscope.tracer.outside.variants import Variant
 
 TRIALS, KEPT, SET, LOCK = "trials", "kept", "trials.json", ".lock"
-_INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # exit statuses of a program that was told to end
+_INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # exit statuses of an interrupted program
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Trial:
 
 @contextmanager
 def alone(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Keep others from trying in this folder meanwhile; `waiting` is called once where somebody does.
+    """Keep other processes from running trials in this folder meanwhile; `waiting` is called once if one does.
 
-    Programs that are tried inherit the lock: nothing is measured beside one that a killed command left behind.
+    The tested programs inherit the lock, so nothing is measured beside one that a killed command left behind.
     """
     (folder / TRIALS).mkdir(parents=True, exist_ok=True)
     with locks.exclusive(folder / TRIALS / LOCK, waiting) as lock:
@@ -64,11 +64,10 @@ def rounds(
     options: ProfileOptions,
     said: Callable[[str], None],
 ) -> dict[str, list[Path]]:
-    """Run each trial so often, in turns; return its run folders, by name. A trial that fails is not run again.
+    """Run each trial `count` times, in turns; return its run folders, by name. A trial that fails is not run again.
 
-    The first is the program unchanged: where it fails nothing more is run. Raises KeyboardInterrupt where one is told to end.
-
-    said: gets a line before each run.
+    The first trial is the unchanged program: if it fails, nothing more is run. Raises KeyboardInterrupt if a program is
+    interrupted. said: receives a line before each run.
     """
     place_of_set = _of_set(folder / TRIALS, command, trials)
     found: dict[str, list[Path]] = {trial.name: [] for trial in trials}
@@ -88,7 +87,7 @@ def rounds(
             found[trial.name].append(_one(command, trial.name, target, wanted))
             ran, took = (ran, took) if there else (ran + 1, took + time.monotonic() - began)
         left = [trial for trial in left if _worked(found[trial.name][-1])]
-        if trials[0] not in left:  # without the unchanged program the others say nothing
+        if trials[0] not in left:  # without the unchanged program the others mean nothing
             break
     return found
 
@@ -101,10 +100,10 @@ def session(
     folder: Path,
     said: Callable[[str], None],
 ) -> dict[str, Path]:
-    """Run a workload with each trial's changes, window by window in turns; return the run folders, of so many restarts each.
+    """Run a workload with each trial's changes, window by window in turns; return the run folders, with `count` restarts each.
 
-    record: run.json of the workload as it is, and path: its folder, which holds its own program where it has one. Folders that
-    are complete are taken as they are.
+    record: run.json of the unchanged workload. path: its folder, which holds its own program, if any. Folders that are complete
+    are used as they are.
     """
     place = _of_set(folder / TRIALS, [], trials)
     folders = {trial.name: place / trial.name for trial in trials}
@@ -150,7 +149,7 @@ def whole_workload(record: Mapping[str, Any], path: Path, trial: Trial, folder: 
 
 
 def _of_set(folder: Path, command: Sequence[str], trials: Sequence[Trial]) -> Path:
-    """Return the folder of a set of trials of a command, which is made."""
+    """Create and return the folder of a set of trials of a command."""
     several = [[trial.name, list(trial.changes), dict(trial.variables)] for trial in trials]
     about = {"command": disclosure.command(command), "trials": several}
     mine = folder / machine_cache.key(SET, about)
@@ -160,8 +159,8 @@ def _of_set(folder: Path, command: Sequence[str], trials: Sequence[Trial]) -> Pa
 
 
 def _one(command: Sequence[str], name: str, folder: Path, options: ProfileOptions) -> Path:
-    """Run a command once with these options, unless it ran before; return its folder. name: what the run is called."""
-    if not _worked(folder):  # one that failed may have met what is mended by now
+    """Run a command once with these options, unless it ran before; return its folder. name: the run's label."""
+    if not _worked(folder):  # the cause of an earlier failure may be fixed by now
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         with profile.output_into(folder / LOG_FILE):
@@ -178,12 +177,12 @@ def _worked(folder: Path) -> bool:
 
 
 def _record(folder: Path) -> dict[str, Any]:
-    """Return run.json; empty where there is none."""
+    """Return run.json; empty if there is none."""
     return _json(folder / RUN_FILE)
 
 
 def _json(file: Path) -> dict[str, Any]:
-    """Return what a file holds; nothing where there is none."""
+    """Return a file's content; empty if there is none."""
     try:
         record: dict[str, Any] = json.loads(file.read_text(encoding="utf8"))
     except (OSError, ValueError):

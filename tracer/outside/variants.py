@@ -1,4 +1,4 @@
-"""What one side of a session runs: a framework, and what its user varies there (the program, environment variables, a name)."""
+"""What one side of a session runs: a framework, and the user's variations (the program, environment variables, a label)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kernelscope.tracer.inside.plan import THREADS_VARIABLE
 from kernelscope.tracer.outside.environments import Environment
 from kernelscope.tracer.outside.errors import InputError, UsageError
 
-LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}")  # what is safe as a folder's name, on a command line and in a table
+LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}")  # safe as a folder name, on a command line and in a table
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_MOST_BYTES = 1 << 20  # of a program: more is no file that a person wrote
+_MOST_BYTES = 1 << 20  # size limit of a program that a person wrote
 
 
 @dataclass(frozen=True)
 class ProgramFile:
-    """A user's variation of a workload: Python that defines a class Program. It is kept as it was when the command started."""
+    """A user's variation of a workload: Python code that defines a class Program, as it was when the command started."""
 
     name: str
     content: bytes
@@ -33,8 +33,8 @@ class ProgramFile:
 class Variant:
     """One side: `environment` is the framework's; `label` names the side and its folder.
 
-    program: in place of the workload's own Program. variables: environment variables of this side's children, which go before
-    everything else. changes: of its children (see tracer.inside.changes).
+    program: replaces the workload's own Program. variables: environment variables of this side's children, which override all
+    others. changes: of its children (see tracer.inside.changes).
     """
 
     label: str
@@ -44,14 +44,14 @@ class Variant:
     changes: tuple[str, ...] = ()
 
     def threads(self, asked: int) -> int:
-        """Return the processor threads of this side: those that its variables say, else those asked for all sides."""
+        """Return this side's number of CPU threads: from its variables, else the number for all sides."""
         name = THREADS_VARIABLE.get(self.environment.framework, "OMP_NUM_THREADS")
         value = self.variables.get(name, "")
         return int(value) if value.isdecimal() and int(value) > 0 else asked
 
 
 def program_file(path: str) -> ProgramFile:
-    """Read a program; raise UsageError for a name that is none, InputError for a file that cannot be read."""
+    """Read a program; raise UsageError for a name that is not a Python file's, InputError for an unreadable file."""
     file = Path(path).expanduser()
     if file.suffix != ".py":
         raise UsageError(f"{path}: a program is a Python file; name one that ends with .py")

@@ -1,6 +1,6 @@
-"""Verdicts on findings, kept of all trials of a user, a line each: $XDG_STATE_HOME/kernelscope/verdicts.jsonl.
+"""Verdicts on findings, kept from all of a user's trials, one per line: $XDG_STATE_HOME/kernelscope/verdicts.jsonl.
 
-The folder is ~/.local/state/kernelscope where that variable names none. What it holds stays on the machine.
+Without that variable the folder is ~/.local/state/kernelscope. Its content stays on the machine.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from pathlib import Path
 
 
 def file() -> Path:
-    """Return where they are."""
+    """Return the path of the file."""
     named = os.environ.get("XDG_STATE_HOME", "")
     state = Path(named) if os.path.isabs(named) else Path("~/.local/state").expanduser()
     return state / "kernelscope" / "verdicts.jsonl"
 
 
 def keep(lines: Sequence[str]) -> None:
-    """Add lines. Where they cannot be written they are lost, and nothing else."""
+    """Add lines. If they cannot be written, they are lost without an error."""
     try:
         file().parent.mkdir(parents=True, exist_ok=True)
         with file().open("a", encoding="utf8") as out:
@@ -28,5 +28,5 @@ def keep(lines: Sequence[str]) -> None:
 
 
 def read() -> str:
-    """Return all lines; empty where there are none."""
+    """Return all lines; empty if there are none."""
     return file().read_text(encoding="utf8") if file().is_file() else ""

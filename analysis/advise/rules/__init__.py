@@ -1,4 +1,4 @@
-"""Rules of advice: a module a topic, each with RULES, functions from a Subject to pieces of advice; found by discovery."""
+"""Rules of advice. Each module has RULES, functions that turn a Subject into pieces of advice; `rules` discovers them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Broadcasts: two tensors are spread over each other into a far larger one, which is summed up again; a product needs none."""
+"""Broadcasts: two tensors are expanded against each other into a far larger one, only to be summed; a product avoids it."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ TOPIC = "broadcast"
 _MOSTLY = 0.5  # of a row
 _LARGER = 8  # times as many elements as either of the two
 _DIFFERENCE, _PRODUCT, _COSINE, _DISTANCE = "aten::sub", "aten::mul", "aten::cosine_similarity", "aten::pairwise_distance"
-_WHOLE = (_COSINE, _DISTANCE)  # which reduce as well
-# What may be done to the large tensor before it is summed up, so that a product does the same
+_WHOLE = (_COSINE, _DISTANCE)  # these also reduce
+# What may be done to the large tensor before the sum if a product is to give the same result
 _INTO = ("pow", "pow_", "square", "square_", "mul", "mul_", "div", "div_", "neg", "clone")
 _BETWEEN = frozenset(f"aten::{name}" for name in _INTO)
 _REDUCTIONS = frozenset(f"aten::{name}" for name in ("sum", "mean", "norm", "linalg_vector_norm"))
 _SQUARES = {"aten::pow": 1, "aten::pow_": 1, "aten::norm": 1, "aten::linalg_vector_norm": 1}  # where these have the power: 2
 _ROOTS = ("aten::norm", "aten::linalg_vector_norm")
-_PASSES = 3  # products, with those of both gradients
+_PASSES = 3  # products, including both gradients
 _REMEDIES = {
     _DIFFERENCE: "torch.cdist(a, b) for distances; their squares are a.pow(2).sum(-1)[:, None] + b.pow(2).sum(-1) - 2 * a @ b.T, "
-    "of unit vectors 2 - 2 * a @ b.T (less exact where points nearly coincide)",
-    _PRODUCT: "a matrix product sums as it multiplies: a @ b.T, or torch.einsum('id,jd->ij', a, b)",
+    "or 2 - 2 * a @ b.T for unit vectors (less exact where points nearly coincide)",
+    _PRODUCT: "use a matrix product, which sums as it multiplies: a @ b.T, or torch.einsum('id,jd->ij', a, b)",
     _COSINE: "F.normalize(a, dim=-1) @ F.normalize(b, dim=-1).T",
 }
 _REMEDIES[_DISTANCE] = _REMEDIES[_DIFFERENCE]
 
 
 class Spread(NamedTuple):
-    """Two tensors that are broadcast against each other. shape: of what is made; both: its axes that both of them have."""
+    """Two tensors that are broadcast against each other. shape: of the result; both: axes that both tensors have in full."""
 
     name: str
     left: tuple[int, ...]
@@ -54,7 +54,7 @@ Found = tuple[Operators | None, Bool, dict[Spread, int]]
 
 
 def summed_up(subject: Subject) -> list[Advice]:
-    """A difference or product of all pairs is a tensor of its own, of which only sums are needed."""
+    """A difference or product of all pairs is stored as a tensor, although only sums of it are needed."""
     found, chosen, kept = _find(subject)
     if found is None:
         return []
@@ -67,15 +67,15 @@ def summed_up(subject: Subject) -> list[Advice]:
     steps = max(subject.count, 1)
     elements, number = sum(math.prod(one.shape) * count for one, count in kept.items()), sum(kept.values())
     remains, how = _remains(found, chosen, elements / steps, number / steps)
-    outside = f"; and operators on it {words.duration(beside_ns)} outside of kernels, as its memory is taken and given back"
+    outside = f"; operators on it take {words.duration(beside_ns)} outside of kernels, as its memory is allocated and freed"
     return [
         Advice(
             TOPIC,
-            f"a tensor of {_sizes(first.shape)} is made of {_sizes(first.left)} and {_sizes(first.right)}, and summed up again",
+            f"tensors of {_sizes(first.left)} and {_sizes(first.right)} are expanded to {_sizes(first.shape)}, and then summed",
             max(ns + beside_ns - remains, 0.0),
-            f"all of that, but {how}",
+            f"all of it except {how}",
             [
-                f"What computes on it takes {words.share(subject, ns)} {subject.per}: "
+                f"Kernels that make or use the expanded tensor take {words.share(subject, ns)} {subject.per}: "
                 f"{words.kernels(rows.loc[computing.index])}{outside if beside_ns > ns / _LARGER else ''}.",
                 *words.where(rows, "layer"),
                 *words.lines_of(subject, rows),
@@ -89,7 +89,9 @@ def summed_up(subject: Subject) -> list[Advice]:
 
 
 def rows_and_kernels(subject: Subject) -> tuple[frozenset[int], Bool | None]:
-    """Return the subject's rows that are mostly told of here, and which of sequences.ordered's kernels are; none and None."""
+    """Return the subject's rows that are mostly such broadcasts, and which of sequences.ordered's kernels are; or none and
+    None.
+    """
     found, chosen, _ = _find(subject)
     if found is None:
         return frozenset(), None
@@ -98,7 +100,7 @@ def rows_and_kernels(subject: Subject) -> tuple[frozenset[int], Bool | None]:
 
 
 def _find(subject: Subject) -> Found:
-    """Return what is found in a subject, for advice here and for what fusion leaves alone; it is looked for once."""
+    """Return what a subject has of these, for this rule and for what fusion leaves alone; it is computed once."""
     if TOPIC not in subject.derived:
         subject.derived[TOPIC] = _found(subject)
     result: Found = subject.derived[TOPIC]
@@ -106,9 +108,9 @@ def _find(subject: Subject) -> Found:
 
 
 def _found(subject: Subject) -> Found:
-    """Return the operators, those that make and use large tensors of which only sums are needed, and how many of each are made.
+    """Return the operators; which of them make and use large tensors that are only summed; and how many of each are made.
 
-    None where there are none.
+    The operators are None if there are none.
     """
     spreads = _spreads(subject.inside_steps(subject.trace.operators))
     found = operators.read(subject) if spreads else None
@@ -117,7 +119,7 @@ def _found(subject: Subject) -> Found:
 
 
 def _spreads(table: pd.DataFrame) -> dict[tuple[str, str, str], Spread]:
-    """Return what broadcasting operators make ahead of the backward pass, by their name, shapes and strides."""
+    """Return what broadcasting operators make before the backward pass, by name, shapes and strides."""
     distinct = table[_may_spread(table)][["name", "shapes", "strides"]].drop_duplicates().astype("string").fillna("")
     found = {(name, text, strides): _spread(name, text, strides) for name, text, strides in distinct.itertuples(index=False)}
     return {key: one for key, one in found.items() if one}
@@ -129,7 +131,7 @@ def _may_spread(table: pd.DataFrame) -> Bool:
 
 
 def _spread(name: str, shapes: str, strides: str) -> Spread | None:
-    """Return what an operator makes of two tensors that are broadcast against each other; None where that is not much larger."""
+    """Return the broadcast that an operator does with two tensors; None if its result is not much larger than both."""
     tensors = [_own(shape, step) for shape, step in _pairs(lookups.shapes(shapes)[:2], json_text.listed(strides))]
     if len(tensors) != 2 or not all(tensors):
         return None
@@ -148,7 +150,7 @@ def _pairs(shapes: list[Any], strides: list[Any]) -> Iterable[tuple[Any, Any]]:
 
 
 def _own(shape: Any, strides: Any) -> tuple[int, ...]:
-    """Return the sizes of what a tensor holds: 1 where it was expanded, so that its step in memory is 0; () for no tensor."""
+    """Return the sizes of a tensor's own data: 1 for an expanded axis, whose stride is 0; () if it is no tensor."""
     if not isinstance(shape, list) or not all(isinstance(size, int) and size > 0 for size in shape):
         return ()
     steps = strides if isinstance(strides, list) and len(strides) == len(shape) else shape
@@ -156,7 +158,7 @@ def _own(shape: Any, strides: Any) -> tuple[int, ...]:
 
 
 def _chosen(found: Operators, spreads: dict[tuple[str, str, str], Spread]) -> tuple[Bool, dict[Spread, int]]:
-    """Return which operators make the large tensors that only sums are needed of, and compute on them; and how many these are."""
+    """Return which operators make large tensors that are only summed, or compute on them; and how many of each are made."""
     table = found.table
     layers = table["layer"].astype("object").where(table["layer"].notna(), None).to_numpy()
     making = np.flatnonzero(_may_spread(table))
@@ -180,20 +182,20 @@ def _chosen(found: Operators, spreads: dict[tuple[str, str, str], Spread]) -> tu
 
 
 def _takes(shapes: pd.Series, shape: tuple[int, ...]) -> Bool:
-    """Return which operators take a tensor of this shape."""
+    """Return which operators have an input of this shape."""
     texts = shapes.astype("category").cat
     taking = [list(shape) in lookups.shapes(text) for text in texts.categories]
     return np.array([*taking, False])[texts.codes.to_numpy()]
 
 
 def _ahead(table: pd.DataFrame) -> Bool:
-    """Return which operators compute ahead of the backward pass."""
+    """Return which operators compute before the backward pass."""
     views = table["name"].isin(COMPUTE_NOTHING).to_numpy(bool)
     return ~views & (table["phase"] != "backward").fillna(True).to_numpy(bool)
 
 
 def _is_summed_up(found: Operators, one: Spread, makers: Bool, mine: Bool) -> bool:
-    """Return whether what is made is only raised, scaled and summed up over an axis that both tensors have."""
+    """Return whether the result is only squared, scaled and summed over an axis that both tensors have in full."""
     table = found.table
     ahead = mine & _ahead(table) & ~found.within(makers)
     called = found.parent >= 0
@@ -209,7 +211,7 @@ def _is_summed_up(found: Operators, one: Spread, makers: Bool, mine: Bool) -> bo
 
 
 def _squares(uses: pd.DataFrame) -> bool:
-    """Return whether differences are squared: multiplied with themselves, raised to 2, or summed up as a root of squares."""
+    """Return whether differences are squared: multiplied, raised to the power of 2, or summed by a norm."""
     powers = [_argument(text, _SQUARES[str(name)]) for name, text in uses.itertuples(index=False) if name in _SQUARES]
     known = [power for power in powers if power]
     return bool(powers or uses["name"].isin(["aten::mul", "aten::mul_", "aten::square", "aten::square_"]).any()) and all(
@@ -223,29 +225,29 @@ def _argument(text: Any, place: int) -> str:
 
 
 def _reduces(text: str, one: Spread) -> bool:
-    """Return whether a sum is over an axis that both tensors have; one without axes is over all."""
+    """Return whether a sum is over an axis that both tensors have in full; one without axes is over all of them."""
     lists = [json_text.listed(str(value)) for value in json_text.listed(text) if str(value).startswith("[")]
     axes = [axis % len(one.shape) for axis in (lists[0] if lists else []) if isinstance(axis, int)]
     return not axes or any(axis in one.both for axis in axes)
 
 
 def _remains(found: Operators, chosen: Bool, elements: float, number: float) -> tuple[float, str]:
-    """Return what products take in place of so many tensors a step, of so many elements in all, ns, and how that was worked out.
+    """Return the time of matrix products that replace these tensors, in ns per step, and how it was worked out.
 
-    They run at the best rate of the step's other products; or each as long as the quickest kernel that reads the tensors, where
-    that is less: a product reads far less.
+    elements, number: of the tensors in a step. Products are taken to run at the best rate of the step's other products; or each
+    as long as the quickest kernel that reads the tensors, if that is less, as a product reads far less.
     """
     passes = _PASSES if ((found.table["phase"] == "backward").to_numpy(bool) & chosen).any() else 1
-    which = f"{passes} products of that size" if passes > 1 else "a product of that size"
+    which = f"{passes} matrix products of that size" if passes > 1 else "a matrix product of that size"
     kernels = found.kernels
     products = kernels[(kernels["m"].notna() & (kernels["duration_ns"] > 0)).to_numpy(bool)]
     sizes = products[["m", "n", "k"]].astype(float).prod(axis=1)
     by_product = float((products["duration_ns"] / sizes).min()) if len(products) else np.inf
     reading = kernels[np.append(chosen, False)[found.owner] & kernels["kind"].isin(["reduction", "elementwise"]).to_numpy(bool)]
-    each = reading.groupby("operator", observed=True)["duration_ns"].max()  # they also compute on scalars, now and then
+    each = reading.groupby("operator", observed=True)["duration_ns"].max()  # some calls are on scalars
     by_kernel = float(each.min()) if len(each) else 0.0
     if by_product * elements < by_kernel * number:
-        return passes * elements * by_product, f"{which}, at the best rate of the step's others"
+        return passes * elements * by_product, f"{which}, at the best rate of the step's other products"
     return passes * by_kernel * number, f"{which}, each as long as the quickest kernel on it"
 
 

@@ -9,22 +9,20 @@ from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
 
-_MOST_NAMED = 2  # functions that are compiled anew
+_MOST_NAMED = 2  # recompiled functions that are named
 _REMEDIES = {
-    "pytorch": "keep shapes the same (pad, or torch.compile(dynamic=True)); TORCH_LOGS=recompiles names what changes",
+    "pytorch": "keep shapes constant (pad, or torch.compile(dynamic=True)); TORCH_LOGS=recompiles shows what changes",
     "tensorflow": "give tf.function tensors instead of Python numbers, and an input_signature; pad to few shapes",
-    "tensorflow 1": "feed few shapes (pad), and add no operators to the graph in the loop: graph.finalize() finds who does",
-    "jax": "define the jitted function once, outside of the loop, and keep shapes and static arguments the same; "
-    "jax_log_compiles names what changes",
-    "": "compile ahead of the measured steps, and keep shapes the same",
+    "tensorflow 1": "feed few shapes (pad), and add no operators to the graph in the loop: graph.finalize() finds code that does",
+    "jax": "define the jitted function once, outside the loop, and keep shapes and static arguments constant; "
+    "jax_log_compiles shows what changes",
+    "": "compile before the measured steps, and keep shapes constant",
 }
-
-
-_OFTEN = 0.3  # compilations a step: fewer are what settles
+_OFTEN = 0.3  # compilations a step: fewer are the end of warm-up
 
 
 def anew(subject: Subject) -> list[Advice]:
-    """A function is compiled again while the program steps, as its framework reported it."""
+    """A function is recompiled while the program steps, as its framework reported."""
     noted, steps = subject.facts.get("compiled"), subject.facts.get("clean_steps")
     if not isinstance(noted, dict) or not steps or noted["count"] < _OFTEN * steps:
         return []
@@ -34,9 +32,9 @@ def anew(subject: Subject) -> list[Advice]:
     return [
         Advice(
             "compilation",
-            f"{named} is compiled again {_often(noted['count'] / steps)}",
-            min(noted["ns"] / steps, subject.step_ns),  # which is a median: a few steps may have compiled for most of that time
-            "the time that compiling took in the clean steps",
+            f"{named} is recompiled {_often(noted['count'] / steps)}",
+            min(noted["ns"] / steps, subject.step_ns),  # the step is a median: a few steps may have compiled most of that time
+            "the time spent on compilation in the clean steps",
             [_reason(function) for function in functions[:_MOST_NAMED]],
             words.text(subject, _REMEDIES),
             "",
@@ -64,7 +62,7 @@ def in_steps(subject: Subject) -> list[Advice]:
             "compilation",
             "code is compiled or loaded within the steps",
             ns,
-            "all of it, once nothing is compiled any more",
+            "all of it, if nothing is compiled in the steps",
             [f"It takes {words.share(subject, ns)} {subject.per}{f', in {named}' if named else ''}."],
             words.text(subject, _REMEDIES),
             "",

@@ -1,4 +1,4 @@
-"""Constants: products of a trained layer through which no gradient goes: they are the same as long as their inputs are."""
+"""Constants: products in a trained layer without a gradient. While their inputs stay the same, so do they."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _DETACHES = ("aten::detach", "aten::detach_")
 _DIAGONAL = ("aten::diag", "aten::diag_embed")
 _NAMED = 3
 _REMEDY = (
-    "make what does not change once, before the loop, and keep it (register_buffer in the module), such as an adjacency that is "
-    "normalised or a table of positions; and what is the same in several layers once for all of them"
+    "compute what does not change once, before the loop, and keep it (register_buffer in the module), such as a normalised "
+    "adjacency matrix or a table of positions; compute what several layers share once for all of them"
 )
-_BY_A_VECTOR = "; multiply by a vector in place of a diagonal matrix: v[:, None] * a * v for diag(v) @ a @ diag(v)"
+_BY_A_VECTOR = "; multiply by a vector instead of a diagonal matrix: v[:, None] * a * v for diag(v) @ a @ diag(v)"
 
 
 def without_gradient(subject: Subject) -> list[Advice]:
-    """Products in layers that are trained, for which autograd was on and had nothing to note."""
+    """Products in trained layers for which autograd was on and recorded nothing."""
     if subject.per != STEPS or subject.program or not (subject.trace.operators["phase"] == "backward").any():
         return []
     if not _plain(subject.trace.operators).any():
@@ -45,13 +45,13 @@ def without_gradient(subject: Subject) -> list[Advice]:
     return [
         Advice(
             TOPIC,
-            f"{words.duration(ns)} of products {subject.in_each} depend on nothing that is trained",
+            f"matrix products that depend on no trained parameter take {words.duration(ns)} {subject.in_each}",
             ns,
-            "all of it, where what they are made of is the same in each step"
-            + ("; else what one step makes several times" if any(count > 1 for _, count, _ in times) else ""),
+            "all of it, if their inputs are the same in each step"
+            + ("; else what one step computes several times" if any(count > 1 for _, count, _ in times) else ""),
             [
                 f"No gradient goes through {words.count(len(products) / subject.count)} products {subject.in_each}, "
-                f"{words.share(subject, ns)}, in layers that are trained: {_told(subject, times)}.",
+                f"{words.share(subject, ns)}, in trained layers: {_listed(subject, times)}.",
                 *words.lines_of(subject, rows),
             ],
             _REMEDY + (_BY_A_VECTOR if diagonal.any() else ""),
@@ -62,13 +62,13 @@ def without_gradient(subject: Subject) -> list[Advice]:
 
 
 def _constant(subject: Subject, found: Operators) -> Bool:
-    """Return which operators are products without a gradient that no data of the step, no weight and no teacher explains."""
+    """Return which operators are products without a gradient that no data of the step, weight or teacher explains."""
     table = found.table
     gradient, products = table["gradient"].fillna(False).to_numpy(bool), _products(table)
     plain = _plain(table) & ~found.within(table["name"].isin(_OF_WEIGHTS).to_numpy(bool))
     plain &= _in_layers(table["layer"], _trained(table)) & ~_in_layers(table["layer"], _apart(found))
     problems = table["shapes"].astype("string").where(products)
-    # The same product with a gradient is the student of a teacher, or a layer behind one that is frozen
+    # The same product with a gradient elsewhere: a teacher's student, or a layer behind a frozen one
     plain &= ~problems.isin(problems[products & gradient].unique()).to_numpy(bool)
     counts = problems[plain].value_counts()
     batch, teaches = _batch(subject), bool((_off(found) & products).any())
@@ -81,17 +81,17 @@ def _products(table: pd.DataFrame) -> Bool:
 
 
 def _plain(table: pd.DataFrame) -> Bool:
-    """Return which operators are products of the forward pass that autograd was on for, and did not note."""
+    """Return which operators are products of the forward pass that ran with autograd on but were not recorded by it."""
     known = table["gradient"].notna() & (table["phase"] == "forward") & table["layer"].notna()
     noted: Bool = table["gradient"].fillna(False).to_numpy(bool)
     return _products(table) & known.to_numpy(bool) & ~noted
 
 
 def _is_kept(shapes: str, count: float, batch: int, teaches: bool) -> bool:
-    """Return whether a product of these shapes, so many in a step, can be told to be none of the batch.
+    """Return whether a product of these shapes, so many times in a step, is certainly not of the batch.
 
-    None of its sizes is the batch or a multiple of it; or it relates all samples to each other, as an adjacency, and more than
-    once. Where no batch is known it must be one of matrices that is made more than once, in a step without a teacher.
+    None of its sizes is a multiple of the batch; or it relates all samples to each other, as an adjacency matrix does, more
+    than once. If the batch is unknown, it must multiply two matrices and run more than once, in a step without a teacher.
     """
     match lookups.shapes(shapes):
         case [[*left], [*right], *_] if count == int(count):
@@ -104,18 +104,18 @@ def _is_kept(shapes: str, count: float, batch: int, teaches: bool) -> bool:
 
 
 def _batch(subject: Subject) -> int:
-    """Return the samples of a step; 0 where they are not known."""
+    """Return the samples of a step; 0 if unknown."""
     batch = subject.trace.info.get("batch") or (subject.facts.get("options") or {}).get("batch")
     return batch if type(batch) is int else 0
 
 
 def _trained(table: pd.DataFrame) -> list[str]:
-    """Return the layers with operators that autograd noted, and those that hold these."""
+    """Return the layers with operators that autograd recorded, and the layers around them."""
     return _holding(table[(table["gradient"].fillna(False) & (table["phase"] == "forward")).to_numpy(bool)])
 
 
 def _off(found: Operators) -> Bool:
-    """Return which operators of the forward pass run while autograd is off, and take tensors."""
+    """Return which operators of the forward pass take tensors and run with autograd off."""
     table = found.table
     outermost = (found.parent < 0) & table["gradient"].isna().to_numpy(bool)
     takes = table["shapes"].astype("string").str.contains(r"\[\d").fillna(False).to_numpy(bool)
@@ -124,13 +124,13 @@ def _off(found: Operators) -> Bool:
 
 
 def _apart(found: Operators) -> list[str]:
-    """Return the layers that use values which were made apart from autograd: these may come of weights that are trained."""
+    """Return the layers that use values made outside autograd: these may depend on trained weights."""
     detached = found.table["name"].isin(_DETACHES).to_numpy(bool) & (found.table["phase"] == "forward").to_numpy(bool)
     return _holding(found.table[detached | _off(found)])
 
 
 def _holding(table: pd.DataFrame) -> list[str]:
-    """Return the layers of operators, and those that these are part of."""
+    """Return the layers of operators, and the layers around them."""
     parts = [str(layer).replace("/", ".").split(".") for layer in table["layer"].dropna().unique()]
     return sorted({".".join(part[:size]) for part in parts for size in range(1, len(part) + 1)})
 
@@ -140,7 +140,7 @@ def _in_layers(layers: pd.Series, names: list[str]) -> Bool:
 
 
 def _times(products: pd.DataFrame) -> list[tuple[str, int, pd.Series]]:
-    """Return the problems, longest first: shapes, how many there are in all, and how many of them in each layer."""
+    """Return the problems, longest first: shapes, number of products in all, and number in each layer."""
     lasted = (products["end_ns"] - products["start_ns"]).groupby(products["shapes"].astype("string")).sum()
     result = []
     for text in lasted.sort_values(ascending=False, kind="stable").index:
@@ -149,16 +149,16 @@ def _times(products: pd.DataFrame) -> list[tuple[str, int, pd.Series]]:
     return result
 
 
-def _told(subject: Subject, times: list[tuple[str, int, pd.Series]]) -> str:
-    """Return in words which problems are computed how often, and where."""
-    told = []
+def _listed(subject: Subject, times: list[tuple[str, int, pd.Series]]) -> str:
+    """List which problems are computed how often, and in which layers."""
+    parts = []
     for text, _, layers in times[:_NAMED]:
         left, right, *_ = (" x ".join(f"{size:,}" for size in shape) for shape in lookups.shapes(text)[:2])
         each = layers / max(subject.count, 1)
         same = len(layers) > 1 and each.nunique() == 1
         often = f"{words.count(each.iloc[0])} in each of" if same else f"{words.count(each.sum())} in"
-        told.append(f"{left} by {right}, {often} {words.listed(map(str, layers.index))}")
-    return "; ".join(told)
+        parts.append(f"{left} by {right}, {often} {words.listed(map(str, layers.index))}")
+    return "; ".join(parts)
 
 
 RULES: tuple[Rule, ...] = (without_gradient,)

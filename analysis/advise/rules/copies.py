@@ -1,4 +1,4 @@
-"""Copies that nothing hides: between host and device, and from memory that cannot be copied beside computation."""
+"""Copies that nothing hides: between host and device, and from memory that cannot be copied during computation."""
 
 from __future__ import annotations
 
@@ -8,42 +8,49 @@ import pandas as pd
 from kernelscope.analysis.accounting.device_account import COMPUTE, COPY
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
-from kernelscope.analysis.advise.subject import Subject
-from kernelscope.analysis.attribution import call_totals
+from kernelscope.analysis.advise.subject import STEPS, Subject
+from kernelscope.analysis.attribution import call_totals, device_steps
 from kernelscope.analysis.device import datasheets
 
 _ACROSS = ("host to device", "device to host", "peer to peer")
 _PINNED = {
     "pytorch": "DataLoader(pin_memory=True), tensor.pin_memory(), and .to(device, non_blocking=True)",
-    "": "allocate the host's buffers as pinned memory (cudaMallocHost, cudaHostRegister) and copy with cudaMemcpyAsync",
+    "": "allocate host buffers in pinned memory (cudaMallocHost, cudaHostRegister) and copy with cudaMemcpyAsync",
 }
 _BESIDE = {
-    "pytorch": "copy the next batch on a stream of its own while this one computes: .to(device, non_blocking=True) from pinned "
+    "pytorch": "copy the next batch on a separate stream while this one computes: .to(device, non_blocking=True) from pinned "
     "memory; send uint8 and convert on the device",
     "": "copy the next batch on another stream while this one computes; send smaller types and convert on the device",
 }
 _FEWER = {
-    "pytorch": "send fewer bytes: uint8 or half precision, converted on the device; keep there what each step sends again",
-    "jax": "offload less to the host's memory: keep on the device what each step brings back; send smaller types",
-    "": "send fewer bytes: smaller types, converted on the device; keep there what each step sends again",
+    "pytorch": "send fewer bytes: uint8 or half precision, converted on the device; keep data there that each step sends again",
+    "jax": "offload less to host memory: keep data on the device that each step brings back; send smaller types",
+    "": "send fewer bytes: smaller types, converted on the device; keep data there that each step sends again",
 }
+_EARLIER = "; they already run on a separate stream, from pinned memory: start them earlier (prefetch more batches)"
+_DECODE = ", or send encoded data, and decode and convert it on the device"
+_WEIGHTS = (
+    "keep these tensors on the device, as far as its memory allows: tensors this large, with the same sizes in each step, are "
+    "mostly weights that are offloaded to the host (cpu_offload, device_map='auto'); weights with fewer bits need less memory"
+)
+_WEIGHT, _SEVERAL = 50_000_000, 8  # bytes, and copies a step: batches are rarely this large, and there are fewer of them
 _LINK = {
     "jax": "https://docs.jax.dev/en/latest/notebooks/host-offloading.html",
     "": "https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/",
 }
 _REACHED = 0.9  # of the data sheet's host link: pinned copies reach 57.2 of 63.0 GB/s (H100, PCIe 5) and 27.7 of 31.5 (PCIe 4)
-_FASTER = 2.3  # pinned over pageable where bytes or link are not known: 57.2 over 25.2 GB/s, one program on one H100
-_GATHER = "copy many values at once: gather them on the side where they are, or keep them there"
-_MANY, _SHORT_NS = 100, 3_000  # so many copies that are as short take their time by their number
-_LARGE = 1_000_000  # bytes a copy: its memory's kind decides how fast it is
-_START = 2_000  # ns: that a copy takes however small it is
-_SEEN = 1_000  # ns: shorter times are printed as nothing
-_LITTLE = 0.25  # of the copies: where computation can hide no more, fewer bytes save more
+_FASTER = 2.3  # pinned over pageable if bytes or link are unknown: 57.2 over 25.2 GB/s, one program on one H100
+_GATHER = "copy many values at once: gather them where they are, or keep them there"
+_MANY, _SHORT_NS = 100, 3_000  # with so many copies so short, their number is what takes the time
+_LARGE = 1_000_000  # bytes a copy: from this size on, pinned or pageable memory decides its rate
+_START = 2_000  # ns that a copy takes at least
+_SEEN = 1_000  # ns: less time counts as none in the text
+_LITTLE = 0.25  # of the copies: if computation can hide less, sending fewer bytes saves more
 _HALF = 0.5  # of the bytes, in types of half the size
 
 
 def exposed(subject: Subject) -> list[Advice]:
-    """The device copies and computes nothing meanwhile."""
+    """The device copies while nothing computes."""
     if subject.on_host:
         return []
     rows = subject.part(COPY)
@@ -51,7 +58,7 @@ def exposed(subject: Subject) -> list[Advice]:
     ns = words.time_of(rows)
     pageable = rows[rows["name"].str.contains("ageable").fillna(False).to_numpy(bool)]
     room = _room(subject)
-    beside = f"copies can be hidden behind {words.duration(room)} of computation at most, beside which nothing is copied yet"
+    beside = f"copies can hide behind {words.duration(room)} of computation at most, during which nothing is copied yet"
     beside = beside if room >= _SEEN else "no computation is left to hide copies behind"
     if words.time_of(pageable) > ns / 2:
         title, remedy = "copies from or to pageable memory hold up the device", words.text(subject, _PINNED)
@@ -60,42 +67,89 @@ def exposed(subject: Subject) -> list[Advice]:
         estimate = f"{words.duration(pinned)} by {said}; {beside}"
     elif room < _LITTLE * ns:
         title, remedy = "copies between host and device take longer than computation can hide", words.text(subject, _FEWER)
-        saves, estimate = _HALF * ns, f"half of them, where types of half the size are sent; {beside}"
+        saves, estimate = _HALF * ns, f"half of them, if types of half the size are sent; {beside}"
     else:
         title, remedy = "copies between host and device are not hidden behind computation", words.text(subject, _BESIDE)
         saves, estimate = min(ns, room), beside
+    if words.time_of(pageable) <= ns / 2 and room >= _LITTLE * ns and _beside_already(subject):
+        remedy = words.text(subject, _FEWER) + _DECODE + _EARLIER
+        saves, estimate = _HALF * ns, f"half of them, if types of half the size are sent; {beside}"
     small = _small(rows)
     if small:
         title, remedy = "many small copies between host and device", _GATHER
-        saves, estimate = ns * (1 - 1 / _MANY), "nearly all of it, where many values are copied at once"
+        saves, estimate = ns * (1 - 1 / _MANY), "nearly all of it, if many values are copied at once"
     elif not subject.timeline and _is_pageable(subject, rows):
-        title, remedy = "copies between host and device, from memory that nothing pinned", words.text(subject, _PINNED)
+        title, remedy = "copies between host and device use memory that is not pinned", words.text(subject, _PINNED)
         saves, said = _pinning(subject, rows)
-        estimate = f"by {said}; no call that pins memory is among those of the capture"
+        estimate = f"by {said}; the capture has no call that pins memory"
     elif not subject.timeline:
-        title = "copies between host and device, of which totals do not tell what hides them"
+        title = "copies between host and device take time; totals do not show whether computation hides it"
+    weights, again = _weights(subject)
+    if weights * 2 > float(rows["duration_ns"].sum()):
+        title, remedy = "large tensors are copied to the device again in each step", _WEIGHTS
+        saves, estimate = ns * min(weights / float(rows["duration_ns"].sum()), 1.0), "all of these copies, if they stay there"
+        small = [*small, *again]
     which = "Copies that nothing hides" if subject.timeline else "Copies"
     evidence = [*small, f"{which} take {words.share(subject, ns)} {subject.per}: {_listed(rows)}.", *_rate(rows)]
     return [Advice("copies", title, saves, estimate, evidence, remedy, words.text(subject, _LINK), words.ids(rows))]
 
 
+def _beside_already(subject: Subject) -> bool:
+    """Return whether most copies to the device come from pinned memory, on streams on which no kernel runs."""
+    copies = _timed(subject, "host to device")
+    kernels = subject.trace.kernels
+    kernels = kernels[(kernels["device"] == subject.device).fillna(False).to_numpy(bool)]
+    apart = copies["thread"].notna() & ~copies["thread"].isin(kernels["thread"].dropna().unique())
+    pinned = copies["memory"].astype("string").str.contains("pinned").fillna(False)
+    took = copies["duration_ns"].to_numpy(float)
+    return bool(2 * took[(apart & pinned).to_numpy(bool)].sum() > took.sum())
+
+
+def _weights(subject: Subject) -> tuple[float, list[str]]:
+    """Return how long large tensors are copied to the device, in ns per step, and say which, if each step copies several of the
+    same sizes.
+    """
+    copies = _timed(subject, "host to device")
+    large = copies[(copies["bytes"] >= _WEIGHT).fillna(False).to_numpy(bool) & copies["step"].notna().to_numpy(bool)]
+    counts = large.groupby(["step", "bytes"]).size().unstack(fill_value=0)
+    if subject.per != STEPS or subject.count < 2 or len(counts) < subject.count:
+        return 0.0, []
+    in_each = counts.min()  # of each size
+    if in_each.sum() < _SEVERAL:
+        return 0.0, []
+    mine = large[large["bytes"].isin(in_each.index[(in_each > 0).to_numpy(bool)]).to_numpy(bool)]
+    least, most, sent = (float(value) for value in (mine["bytes"].min(), mine["bytes"].max(), mine["bytes"].sum()))
+    range_ = words.size(least) if least == most else f"{words.size(least)} to {words.size(most)}"
+    said = f"Each step copies {words.count(len(mine) / subject.count)} tensors of {range_}"
+    took = float(mine["duration_ns"].sum()) / subject.count
+    return took, [f"{said}, {words.size(sent / subject.count)} in all."]
+
+
+def _timed(subject: Subject, operation: str) -> pd.DataFrame:
+    """Return the device's copies of this direction in the measured steps, from a timeline."""
+    copies = subject.trace.copies
+    mine = ((copies["operation"] == operation).fillna(False) & copies["start_ns"].notna()).to_numpy(bool)
+    copies = copies[mine & (copies["device"].isna() | (copies["device"] == subject.device)).to_numpy(bool)]
+    return copies[device_steps.measured(subject.trace, copies)]
+
+
 def _small(rows: pd.DataFrame) -> list[str]:
-    """Return a sentence where it is the copies' number that takes the time; nothing where they are few or long."""
+    """Say so if the number of copies is what takes the time; nothing if they are few or long."""
     count, ns = float(rows["count"].sum()), float(rows["duration_ns"].sum())
     if count < _MANY or ns / count > _SHORT_NS:
         return []
-    return [f"{count:,.0f} copies take {words.duration(ns / count)} each on average, about what the smallest one takes."]
+    return [f"{count:,.0f} copies take {words.duration(ns / count)} each on average, about as long as the smallest copy."]
 
 
 def _is_pageable(subject: Subject, rows: pd.DataFrame) -> bool:
-    """Return whether large copies were made, and among the calls that totals tell none pins memory."""
+    """Return whether large copies were made and no call in the totals pins memory."""
     calls, count = call_totals.sums(subject.trace), float(rows["count"].sum())
     moved = float(rows["bytes"].sum(skipna=True)) if "bytes" in rows else 0.0
     return bool(len(calls)) and not len(call_totals.named(calls, call_totals.PINNED)) and moved > _LARGE * max(count, 1)
 
 
 def _room(subject: Subject) -> float:
-    """Return how much more computation copies can run beside, ns per step: all but that which hides copies already."""
+    """Return how much more computation copies can overlap with, in ns per step: all that does not hide copies already."""
     computing = words.time_of(subject.part(COMPUTE))
     copies = subject.part(COPY)
     hidden = float(copies["duration_ns"].sum()) - words.time_of(copies)
@@ -103,27 +157,27 @@ def _room(subject: Subject) -> float:
 
 
 def _pinning(subject: Subject, rows: pd.DataFrame) -> tuple[float, str]:
-    """Return what pinned memory saves of these copies, ns per step, and by which ratio of bandwidths."""
+    """Return what pinned memory saves of these copies, in ns per step, and by which ratio of bandwidths."""
     took = rows["duration_ns"].to_numpy(float)
     moved = rows["bytes"].fillna(0).to_numpy(float) if "bytes" in rows else np.zeros(len(rows))
     sheet = datasheets.lookup(subject.hardware)
     link = sheet.host_bandwidth if sheet else None
     if link is None or not (moved > 0).all() or not took.sum():
         ratio = np.full(len(rows), 1 / _FASTER)
-        said = f"pinned memory, {_FASTER} times as fast as pageable (measured on an H100: 57.2 and 25.2 GB/s)"
+        said = f"pinned memory, {_FASTER} times as fast as pageable memory (measured on an H100: 57.2 and 25.2 GB/s)"
     else:
         lasts = moved / (_REACHED * link) * 1e9 + rows["count"].to_numpy(float) * _START
         ratio = np.minimum(lasts / np.maximum(took, 1), 1)
         said = (
             f"pinned memory, which reaches {_REACHED:.0%} of the {link / 1e9:.1f} GB/s of {sheet.host_link if sheet else ''} "
-            f"(data sheet; a slower slot gives less), where these reach {moved.sum() / took.sum():.1f} GB/s"
+            f"(data sheet; a slower slot gives less), while these copies reach {moved.sum() / took.sum():.1f} GB/s"
         )
     return float((rows["time_ns"].to_numpy(float) * (1 - ratio)).sum()), said
 
 
 def _rate(rows: pd.DataFrame) -> list[str]:
     moved = float(rows["bytes"].sum(skipna=True)) if "bytes" in rows else 0.0
-    took = float(rows["duration_ns"].sum())  # zero where a tool rounds to whole microseconds
+    took = float(rows["duration_ns"].sum())  # zero if a tool rounds to whole microseconds
     return [f"They move {words.size(moved)} at {moved / took:.1f} GB/s."] if moved and took else []
 
 

@@ -1,4 +1,4 @@
-"""Embeddings with dense gradients: in each step all of a large table is cleared and updated, for a few entries of it."""
+"""Embeddings with dense gradients: each step clears and updates all of a large table for a few of its entries."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from kernelscope.analysis.advise.subject import Subject
 
 TOPIC = "embedding gradients"
 _DENSE = "aten::embedding_dense_backward"
-_FEW = 0.1  # of the table's entries are looked up in a step, at most
+_FEW = 0.1  # of the table's entries: a step looks up at most this share
 _CLEARING = ("aten::zero_", "aten::fill_", "aten::zeros", "aten::new_zeros")
 _REMEDY = (
-    "nn.Embedding(..., sparse=True), with an optimizer that takes sparse gradients for it (torch.optim.SparseAdam, SGD or "
-    "Adagrad): entries that do not occur in a batch then stay as they are, moments included"
+    "nn.Embedding(..., sparse=True), with an optimizer that accepts sparse gradients for it (torch.optim.SparseAdam, SGD or "
+    "Adagrad): entries that are not in a batch then stay unchanged, and so do their moments"
 )
 
 
 def dense_gradients(subject: Subject) -> list[Advice]:
-    """A large table gets a gradient for every entry, though few of them were looked up."""
+    """A large table gets a gradient for every entry, although few entries were looked up."""
     rows = subject.kernels()
     dense = rows["operator"].eq(_DENSE).fillna(False) | rows["name"].eq(_DENSE).fillna(False)
     if not dense.any():
@@ -41,12 +41,12 @@ def dense_gradients(subject: Subject) -> list[Advice]:
     return [
         Advice(
             TOPIC,
-            "all of an embedding's table gets a gradient, for a few of its entries",
+            "an embedding's whole table gets a gradient, although few entries are looked up",
             (making_ns + update_ns) * (1 - used / table[0]),
-            "of what the table's gradient and update take, the share of the entries that are not looked up",
+            "the share of entries that are not looked up, of the time of the table's gradient and update",
             [
-                f"A table of {table[0]:,} x {table[1]:,} numbers, of which {used:,.0f} entries at most are looked up "
-                f"{subject.in_each}: its gradient takes {words.share(subject, making_ns)}, and its update "
+                f"A table has {table[0]:,} x {table[1]:,} numbers; at most {used:,.0f} entries are looked up "
+                f"{subject.in_each}. Its gradient takes {words.share(subject, making_ns)}, and its update "
                 f"{words.share(subject, update_ns)} ({share:.0%} of what the optimizer updates)."
             ],
             _REMEDY,
@@ -57,7 +57,9 @@ def dense_gradients(subject: Subject) -> list[Advice]:
 
 
 def _largest(shapes: pd.Series, steps: int) -> tuple[tuple[int, ...], float]:
-    """Return the largest table of the lookups, (entries, width), and how many numbers a step looks up in it; () for none."""
+    """Return the largest table that is looked up in, (entries, width), and how many lookups a step makes in it; () and 0 if
+    none.
+    """
     told = {str(text): int(count) for text, count in shapes.dropna().value_counts().items()}
     found = [(one, count) for text, count in told.items() if (one := lookups.lookup(text))]
     table = max(((one.entries, one.width) for one, _ in found), key=math.prod, default=(0, 0))
@@ -72,19 +74,19 @@ def _table(text: object) -> tuple[int, ...]:
 
 
 def _is_used_elsewhere(operators: pd.DataFrame, table: Sequence[int]) -> bool:
-    """Return whether a product takes the table, too, as where it is the last layer's: its gradient is dense then."""
+    """Return whether a product also uses the table, as when it is tied to the last layer: then its gradient is dense anyway."""
     products = operators[operators["name"].isin(("aten::mm", "aten::addmm", "aten::linear", "aten::matmul", "aten::t"))]
     either = [list(table), list(table)[::-1]]
     return any(one in either for text in products["shapes"].dropna().unique() for one in lookups.shapes(text))
 
 
 def _share(shapes: pd.Series, table: Sequence[int]) -> float:
-    """Return which share of the elements that the optimizer's operators update is the table's."""
+    """Return the table's share of all elements that the optimizer's operators update."""
     mine = every = 0
     for text, count in shapes.dropna().value_counts().items():
         parsed = lookups.shapes(text)
         updated = parsed[0] if parsed else []
-        for tensor in updated if updated and isinstance(updated[0], list) else [updated]:  # a list of tensors, or one
+        for tensor in updated if updated and isinstance(updated[0], list) else [updated]:  # a list of tensors, or a single one
             elements = math.prod(tensor) * int(count) if tensor else 0
             every += elements
             mine += elements if tensor == list(table) else 0

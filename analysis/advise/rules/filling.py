@@ -1,4 +1,4 @@
-"""Filling the device: kernels of so few blocks that multiprocessors idle."""
+"""Filling the device: kernels with so few blocks that multiprocessors idle."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.device import datasheets
 
 _LAUNCH = 10_000  # ns: shorter kernels are bound by their launch, and larger ones would take as long
-_LARGER = "larger batches, or several of them at once (streams, batched products)"
+_LARGER = "larger batches, or several such kernels at once (streams, batched products)"
 _PRODUCTS = (
-    "larger batches where these are of the forward pass or gradients of data: gradients of weights have blocks by the sizes of "
-    "the weights, whatever the batch; several products at once (streams, batched products)"
+    "larger batches for products of the forward pass and data gradients (the blocks of weight gradients depend on the size of "
+    "the weights, whatever the batch); several products at once (streams, batched products)"
 )
 
 

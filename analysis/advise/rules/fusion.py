@@ -1,4 +1,4 @@
-"""Fusion: chains of kernels that each read and write memory once, and attention computed piece by piece."""
+"""Fusion: chains of kernels that each read and write memory, and attention computed piece by piece."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.rules import broadcasts
 from kernelscope.analysis.advise.subject import Subject
 
-_OFTEN = 2.0  # a step: a single softmax between two products is no habit
+_OFTEN = 2.0  # times a step: a single softmax between two products is not worth advice
 
 _FUSE = {
-    "pytorch": "torch.compile(model) fuses them; or use the fused function (torch.nn.functional.gelu, layer_norm, cross_entropy)",
+    "pytorch": "torch.compile(model) fuses them; or use fused functions (torch.nn.functional.gelu, layer_norm, cross_entropy)",
     "tensorflow": "tf.function(jit_compile=True) fuses them",
-    "pytorch, compiled": "the program is compiled, yet these are not fused: TORCH_LOGS=graph_breaks,fusion names what keeps them "
-    "apart; backends other than torch.compile's 'inductor' fuse nothing",
+    "pytorch, compiled": "the program is compiled, yet these are not fused: TORCH_LOGS=graph_breaks,fusion shows why; "
+    "backends other than torch.compile's 'inductor' fuse nothing",
     "tensorflow 1": "XLA fuses them: optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1 in tf.ConfigProto",
-    "tensorflow 1, compiled": "these are outside of XLA's clusters: replace operators between them that XLA cannot compile",
-    "mxnet": "net.hybridize(), and the fused operator where there is one",
-    "mxnet, compiled": "one operator in place of the chain, such as mx.nd.LayerNorm or mx.nd.LeakyReLU(act_type='gelu'); "
-    "products in place of powers",
+    "tensorflow 1, compiled": "these are outside XLA's clusters: replace operators between them that XLA cannot compile",
+    "mxnet": "net.hybridize(), and a fused operator if there is one",
+    "mxnet, compiled": "one operator instead of the chain, such as mx.nd.LayerNorm or mx.nd.LeakyReLU(act_type='gelu'); "
+    "products instead of powers",
     "jax": "jax.jit around all of it fuses them",
     "": "compile the chain, or use a fused operator",
 }
 _ATTEND = {
     "pytorch": "torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=...)",
     "tensorflow": "keras.layers.MultiHeadAttention(flash_attention=True)",
-    "tensorflow 1": "a fused attention kernel in place of its parts",
+    "tensorflow 1": "use a fused attention kernel instead of its parts",
     "jax": "jax.nn.dot_product_attention(q, k, v, implementation='cudnn')",
     "": "use a fused attention kernel (FlashAttention, cuDNN)",
 }
 _MATH = (
-    "scaled_dot_product_attention is called, and computes by its math backend: give it 16-bit types, and is_causal=True in place "
-    "of a mask; torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION) around it says what forbids a fused kernel"
+    "scaled_dot_product_attention falls back to its math backend: give it 16-bit types, and is_causal=True instead of a mask; "
+    "torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION) around it says what prevents a fused kernel"
 )
 _LINKS = {
     "pytorch": "https://docs.pytorch.org/tutorials/intermediate/scaled_dot_product_attention_tutorial.html",
@@ -42,14 +42,14 @@ _LINKS = {
 
 
 def memory_traffic(subject: Subject) -> list[Advice]:
-    """Kernels that follow each other hand their results on through memory."""
+    """Consecutive kernels pass their results on through memory."""
     kernels = sequences.ordered(subject) if subject.timeline else None
     return [] if kernels is None or kernels.empty else [*_chains(subject, kernels), *_attention(subject, kernels)]
 
 
 def _chains(subject: Subject, kernels: pd.DataFrame) -> list[Advice]:
-    """Elementwise kernels follow each other: fused, a chain reads and writes memory once."""
-    apart, on_them = broadcasts.rows_and_kernels(subject)  # which need not be at all
+    """A chain of elementwise kernels: fused into one, it would read and write memory once."""
+    apart, on_them = broadcasts.rows_and_kernels(subject)  # these need not run at all
     aside = kernels["layer"].isin(list(subject.recurrent)).to_numpy(bool)
     aside = aside if on_them is None else aside | on_them
     runs = sequences.chains(kernels.assign(kind=kernels["kind"].mask(aside)))
@@ -65,7 +65,7 @@ def _chains(subject: Subject, kernels: pd.DataFrame) -> list[Advice]:
     return [
         Advice(
             "fusion",
-            "chains of elementwise kernels read and write memory again and again",
+            "chains of elementwise kernels read and write memory repeatedly",
             min(saves, float(words.time_of(rows))),
             "a fused chain takes as long as its longest kernel",
             [
@@ -82,9 +82,9 @@ def _chains(subject: Subject, kernels: pd.DataFrame) -> list[Advice]:
 
 
 def _attention(subject: Subject, kernels: pd.DataFrame) -> list[Advice]:
-    """Attention's scores are written to memory and read again, by a kernel for each of its parts."""
+    """Attention scores are written to memory and read again, by a kernel for each part."""
     if subject.on_host and subject.framework.endswith(("jax", "mxnet")):
-        return []  # which have no fused attention for processors
+        return []  # these have no fused attention for processors
     runs = sequences.between_products(kernels)
     table = runs.table()
     steps = max(subject.count, 1)
@@ -97,20 +97,20 @@ def _attention(subject: Subject, kernels: pd.DataFrame) -> list[Advice]:
             "attention",
             "attention is computed piece by piece, and its scores go through memory",
             whole,
-            "what runs between the two products: a fused kernel does that without memory traffic",
+            "what runs between the two products: a fused kernel does it without memory traffic",
             [
                 f"{words.count(len(table) / steps)} times {subject.per}, between two products: {words.share(subject, whole)} in "
                 f"{words.kernels(names)}."
             ],
             _MATH if _by_math(subject) else words.text(subject, _ATTEND),
             words.text(subject, _LINKS),
-            words.ids(subject.kernels(("softmax",))),  # none of one written by hand, whose parts are in other kernels, too
+            words.ids(subject.kernels(("softmax",))),  # not one written by hand: other kernels share the rows of its parts
         )
     ]
 
 
 def _by_math(subject: Subject) -> bool:
-    """Return whether PyTorch's attention operator computes by products and a softmax."""
+    """Return whether PyTorch's attention operator uses its math backend."""
     return bool(subject.trace.operators["name"].isin(["aten::_scaled_dot_product_attention_math"]).any())
 
 

@@ -1,4 +1,4 @@
-"""Generation without a cache: each call of the model computes all earlier positions once more."""
+"""Generation without a cache: each call of the model recomputes all earlier positions."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
 
 TOPIC = "no cache of positions"
-_FEWEST = 6  # lengths, one after the other
-_IN_TURN = 0.8  # of the calls: each has one position more than the one before
+_FEWEST = 6  # different lengths
+_IN_TURN = 0.8  # of the calls: they have one position more than the call before
 _REMEDY = (
-    "keep the keys and values of earlier positions and give each call the new position alone (use_cache=True, which is the "
+    "keep the keys and values of earlier positions and give each call only the new position (use_cache=True, which is the "
     "default, and past_key_values in transformers)"
 )
 
 
 def without_cache(subject: Subject) -> list[Advice]:
-    """Texts that the model is called with grow by one position from call to call."""
+    """The model is called with texts that grow by one position from call to call."""
     computing = subject.kernels()
     if (computing["phase"] == "backward").any():
         return []
@@ -36,11 +36,11 @@ def without_cache(subject: Subject) -> list[Advice]:
     return [
         Advice(
             TOPIC,
-            "each call of the model computes all earlier positions again",
+            "each call of the model recomputes all earlier positions",
             ns * (1 - 1 / typical),
-            "of what computes, all positions but the new one; its weights are read all the same",
+            "the share of all positions but the new one, of the kernels' time; weights are still read in each call",
             [
-                f"Calls see {lengths[0]} to {lengths[-1]} positions{of}, each one more than the call before. What computes takes "
+                f"Calls get {lengths[0]} to {lengths[-1]} positions{of}, each one more than the call before. Kernels take "
                 f"{words.share(subject, ns)} {subject.per}."
             ],
             _REMEDY,
@@ -51,7 +51,7 @@ def without_cache(subject: Subject) -> list[Advice]:
 
 
 def _lengths(shapes: pd.Series) -> tuple[npt.NDArray[np.int64], int]:
-    """Return how many positions each lookup in the largest table has, in order, and of how many texts; none where not known."""
+    """Return the positions of each lookup in the largest table, in order, and for how many texts; empty if unknown."""
     known = {text: _of(text) for text in shapes.dropna().unique()}
     rows = np.array([known.get(text, (0, 0, 0)) for text in shapes], dtype=np.int64).reshape(-1, 3)
     rows = rows[(rows[:, 0] == rows[:, 0].max(initial=0)) & (rows[:, 0] > 0)]
@@ -59,7 +59,7 @@ def _lengths(shapes: pd.Series) -> tuple[npt.NDArray[np.int64], int]:
 
 
 def _of(text: str) -> tuple[int, int, int]:
-    """Return the table's entries, texts and positions of one lookup's shapes, [[5000, 256], [2, 61], [], [], []]."""
+    """Return the table's entries, texts and positions of one lookup, from shapes such as [[5000, 256], [2, 61], [], [], []]."""
     one = lookups.lookup(text)
     return (one.entries, math.prod(one.sizes[:-1]), one.sizes[-1]) if one else (0, 0, 0)
 

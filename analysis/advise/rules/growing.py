@@ -1,4 +1,4 @@
-"""Steps that get longer from one to the next: lists, tensors or graphs that a program adds to and works through again."""
+"""Steps that get longer one after another: lists, tensors or graphs that a program adds to and processes again."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from kernelscope.analysis.attribution import host_lines
 from kernelscope.analysis.trace import intervals
 
 _AGREE = 0.5  # Kendall's tau of a line's time over the recorded steps, which are few
-_PART = 0.25  # of what all recorded steps grow by, for a line to be named
-_GROWN = 0.05  # of a recorded step: where these grow less no line is named, as noise may be it
+_PART = 0.25  # of the growth of the recorded steps: a line with less is not named
+_GROWN = 0.05  # of a recorded step: if steps grow less, it may be noise, and no line is named
 _NAMED = 2
 _REMEDY = (
-    "find what is kept from step to step: a list or tensor that is added to, a loss that is summed with its graph (use "
+    "find what is kept from step to step: a list or tensor that grows, a loss that is summed with its graph (use "
     "loss.item() or loss.detach()); keep a running value, or the last few, instead of all"
 )
 
 
 def longer(subject: Subject) -> list[Advice]:
-    """The steps of the clean pass get longer while the program goes on."""
+    """The steps of the clean pass get longer while the program runs."""
     found = subject.growth if subject.facts else None
     if found is None or subject.step_ns <= found.first_ns:
         return []
@@ -32,10 +32,10 @@ def longer(subject: Subject) -> list[Advice]:
     return [
         Advice(
             "steps that get longer",
-            f"steps get longer as the program goes on: {first} at first, {last} at the end of {found.steps}",
+            f"steps get longer as the program runs: {first} at first, {last} at the end of {found.steps} steps",
             subject.step_ns - found.first_ns,
-            "of a step in the median, what it takes longer than the first ones",
-            [f"Of {found.steps} clean steps the second quarter takes {first} in the median, the last {last}.", *_lines(subject)],
+            "the median step less the first ones",
+            [f"Of {found.steps} clean steps, the median of the second quarter is {first}, of the last {last}.", *_lines(subject)],
             _REMEDY,
             "https://docs.pytorch.org/docs/stable/notes/faq.html" if "pytorch" in subject.framework else "",
         )
@@ -43,7 +43,7 @@ def longer(subject: Subject) -> list[Advice]:
 
 
 def _lines(subject: Subject) -> list[str]:
-    """Return a sentence on the program's lines that grow over the recorded steps; none where none stands out."""
+    """Name the program's lines that grow over the recorded steps; nothing if none stands out."""
     if subject.trace.host_lines.empty or not subject.on_host or host_lines.computes_behind(subject.trace):
         return []
     lines, by_step = _by_step(subject)
@@ -58,7 +58,7 @@ def _lines(subject: Subject) -> list[str]:
         f"({words.duration(by_step[row][0])} in the first, {words.duration(by_step[row][-1])} in the last)"
         for row in order
     ]
-    return [f"Of {by_step.shape[1]} recorded steps what grows most is {' and '.join(named)}."]
+    return [f"Over {by_step.shape[1]} recorded steps, what grows most is {' and '.join(named)}."]
 
 
 def _growth(times: npt.NDArray[np.float64]) -> float:
@@ -67,7 +67,7 @@ def _growth(times: npt.NDArray[np.float64]) -> float:
 
 
 def _by_step(subject: Subject) -> tuple[pd.DataFrame, npt.NDArray[np.float64]]:
-    """Return the lines of the host's timeline, and how long the host was in each in each measured step: [lines, steps], ns."""
+    """Return the lines on the host's timeline, and the host's time in each line in each measured step: [lines, steps], ns."""
     trace = subject.trace
     lines, code, pieces = host_lines.numbered(trace)
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")

@@ -6,24 +6,24 @@ import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import IDLE
-from kernelscope.analysis.advise import words
+from kernelscope.analysis.advise import longest_gaps, words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.rules import loops
 from kernelscope.analysis.advise.subject import STEPS, Subject
 from kernelscope.analysis.attribution.frameworks import keras_loops
 
-_CALLBACKS = "callbacks"  # the range around those of Keras's fit
+_CALLBACKS = "callbacks"  # the range around the callbacks of Keras' fit
 _PACE = (idle_causes.LAUNCHING, idle_causes.OPERATOR, idle_causes.RANGE, idle_causes.PROGRAM)
-_EAGER = 0.15  # of a step on the host: what dispatching operators takes in well-made programs
+_EAGER = 0.15  # of a step on the host: what dispatch takes in well-made programs
 _OWN = 0.1  # of a step on the host: what the loop itself takes in small steps
-_RECORDED = 3.0  # times the clean step: one that takes so long while it is recorded is mostly recording, which is Python too
+_RECORDED = 3.0  # times the clean step: a recorded step this long is mostly recording, which is Python, too
 _MOST = 0.5  # of a step
-_SHORT = 10_000  # ns: kernels that last less take about as long as their launch
-_LONG = 1_000_000  # ns: no launch takes so long, so that it is the program that does something else
-_NO_DISPATCH = 300_000  # ns: no operator is dispatched for so long; it gives large tensors back to the system, for one
+_SHORT = 10_000  # ns: shorter kernels take about as long as their launch
+_LONG = 1_000_000  # ns: launches do not take this long, so the program does something else
+_NO_DISPATCH = 300_000  # ns: dispatch does not take this long; the operator may be freeing large tensors, for example
 _WAITED_IN = r"(?i)backward"  # ranges in which the program waits for threads of the framework
-_OWN_GAINS = "all of it, where that code need not run or can run beside what computes"
-_OWN_REMEDIES = {  # of a program without steps, and of others
+_OWN_GAINS = "all of it, if that code need not run or can run while something computes"
+_OWN_REMEDIES = {  # by whether the step is a whole program
     True: "nothing computes while these lines run (loading, compiling, files, loops in Python): do once what can be done once, "
     "keep its result, and work on whole tensors instead of items",
     False: "move what need not run in each step out of the loop (logging, checkpoints, metrics), or work on whole batches "
@@ -36,12 +36,12 @@ _NAME = (
 )
 
 _REMEDIES = {
-    "pytorch": "torch.compile(model, mode='reduce-overhead') or CUDA graphs start many kernels at once; larger batches; fused "
+    "pytorch": "torch.compile(model, mode='reduce-overhead') or CUDA graphs launch many kernels at once; larger batches; fused "
     "optimizers; no Python loops over tensors",
-    "pytorch, on an NPU": "TASK_QUEUE_ENABLE=2, so that torch_npu prepares launches beside Python; torch.compile with torchair's "
-    "backend; larger batches; fused optimizers (torch_npu.optim); no Python loops over tensors",
-    "pytorch, compiled": "mode='reduce-overhead' of torch.compile starts each compiled part as a CUDA graph; fewer graph breaks "
-    "(TORCH_LOGS=graph_breaks); larger batches; fused optimizers",
+    "pytorch, on an NPU": "TASK_QUEUE_ENABLE=2, with which torch_npu prepares launches in parallel with Python; torch.compile "
+    "with torchair's backend; larger batches; fused optimizers (torch_npu.optim); no Python loops over tensors",
+    "pytorch, compiled": "mode='reduce-overhead' of torch.compile launches each compiled part as a CUDA graph; fewer graph "
+    "breaks (TORCH_LOGS=graph_breaks); larger batches; fused optimizers",
     "tensorflow": "tf.function(jit_compile=True) around the whole step; with Keras' fit, jit_compile=True and "
     "steps_per_execution in compile",
     "tensorflow 1": "several steps in one session.run (tf.while_loop, input from tf.data instead of feed_dict); XLA "
@@ -52,26 +52,41 @@ _REMEDIES = {
     "jax": "jax.jit around the whole step, with donate_argnums; jax.lax.scan over steps",
     "jax, compiled": "read results (losses) every few steps only, so that the host runs ahead of the device; jax.lax.scan over "
     "several steps in one call; larger batches",
-    "on an AMD GPU": "start more work with each launch: larger batches, fused kernels, HIP graphs",
-    "": "start more work with each launch: larger batches, fused kernels, CUDA graphs",
+    "pytorch, on an AMD GPU": "torch.compile(model, mode='reduce-overhead') or HIP graphs (torch.cuda.graph) launch many kernels "
+    "at once; larger batches; fused optimizers; no Python loops over tensors",
+    "pytorch, on another accelerator": "torch.compile(model) with the device's own backend makes fewer kernels; larger batches; "
+    "no Python loops over tensors",
+    "pytorch, compiled, on another accelerator": "fewer graph breaks (TORCH_LOGS=graph_breaks); larger batches",
+    "vllm": "leave out enforce_eager=True, with which vLLM launches kernel by kernel: cudagraph_mode of its compilation_config "
+    "(FULL_AND_PIECEWISE) records the decoding step as graphs; more sequences at once (max_num_seqs)",
+    "on an AMD GPU": "do more work with each launch: larger batches, fused kernels, HIP graphs",
+    "on another accelerator": "do more work with each launch: larger batches, fused kernels",
+    "": "do more work with each launch: larger batches, fused kernels, CUDA graphs",
 }
 _ON_HOST = {
     "pytorch": "torch.compile(model): the compiled step dispatches few operators; larger batches; no Python loops over tensors",
-    "pytorch, compiled": "fewer graph breaks (TORCH_LOGS=graph_breaks), with the optimizer compiled too; larger batches",
-    "tensorflow, eager": "tf.function around the step, which runs eagerly now, operator by operator",
+    "pytorch, compiled": "fewer graph breaks (TORCH_LOGS=graph_breaks), and compile the optimizer, too; larger batches",
+    "tensorflow, eager": "tf.function around the step, which now runs eagerly, operator by operator",
     "tensorflow": "one tf.function around several steps; with Keras' fit, steps_per_execution in compile; larger batches; XLA "
     "made small convolutional networks slower on processors: try it before you keep it",
     "": "compile the step, so that neither Python nor dispatch runs between its kernels; larger batches",
 }
-_FAR_LONGER = 2.0  # times the device's work: a host that takes so long does more than wait for it
-_NEXT = 500  # ns that an H200 takes from kernel to kernel inside of a CUDA graph; 1.9 us outside (docs/gpu)
+_FAR_LONGER = 2.0  # times the device's work: a host that takes this long does more than wait for it
+_NEXT = 500  # ns that an H200 takes from kernel to kernel inside a CUDA graph; 1.9 us outside (docs/gpu)
 _CLOSER = {
-    "pytorch": "torch.compile(model) makes fewer kernels; its mode='reduce-overhead', or torch.cuda.graph, starts them as one",
+    "pytorch": "torch.compile(model) makes fewer kernels; its mode='reduce-overhead', or torch.cuda.graph, launches them as one",
     "pytorch, on an NPU": "torch.compile with torchair's backend makes fewer kernels and launches them as one graph",
-    "on an AMD GPU": "fewer, larger kernels, or HIP graphs, in which the device begins the next kernel sooner",
-    "": "fewer, larger kernels, or CUDA graphs, in which the device begins the next kernel sooner",
+    "pytorch, on an AMD GPU": "torch.compile(model) makes fewer kernels; its mode='reduce-overhead', or torch.cuda.graph, "
+    "launches them as one (HIP) graph",
+    "pytorch, on another accelerator": "torch.compile(model) with the device's own backend makes fewer kernels",
+    "on another accelerator": "fewer, larger kernels",
+    "vllm": "cudagraph_mode of vLLM's compilation_config (FULL_AND_PIECEWISE) launches the decoding step as graphs; it needs "
+    "enforce_eager left out",
+    "on an AMD GPU": "fewer, larger kernels, or HIP graphs, in which the device starts the next kernel sooner",
+    "": "fewer, larger kernels, or CUDA graphs, in which the device starts the next kernel sooner",
 }
 _LINKS = {
+    "vllm": "https://docs.vllm.ai/en/latest/design/cuda_graphs.html",
     "pytorch, on an NPU": "https://gitee.com/ascend/pytorch",
     "pytorch": "https://docs.pytorch.org/docs/stable/torch.compiler.html",
     "tensorflow 1": "",
@@ -82,9 +97,9 @@ _LINKS = {
 
 
 def untold_ns(subject: Subject) -> int:
-    """Return how long the device waits for what nothing tells of, where that is most of the only step of a recording; else 0.
+    """Return how long the device waits without a recorded reason, if that is most of the only step of a recording; else 0.
 
-    Start-up is as likely as anything else: what could be saved is not known then.
+    It may well be start-up, so what could be saved is not known.
     """
     rows = subject.idle((idle_causes.PROGRAM,))
     ns, gaps = words.time_of(rows), float(rows["count"].sum())
@@ -93,7 +108,7 @@ def untold_ns(subject: Subject) -> int:
 
 
 def device_waits(subject: Subject) -> list[Advice]:
-    """The device is done before the host has launched what comes next."""
+    """The device finishes before the host has launched its next work."""
     if subject.on_host or untold_ns(subject):
         return []
     rows = subject.idle(_PACE)
@@ -105,24 +120,24 @@ def device_waits(subject: Subject) -> list[Advice]:
     short = f", {words.duration(mean)} each on average" if mean < _SHORT else f" of {words.duration(mean)} on average"
     own = rows[(rows["cause"] == idle_causes.PROGRAM).to_numpy(bool)]
     evidence = [
-        f"The device idles {words.share(subject, idle_ns)} {subject.per} while the host gets the next work ready; "
-        f"{words.count(count)} kernel{'' if count == 1 else 's'}{short}.",
+        f"The device idles {words.share(subject, idle_ns)} {subject.per} while the host prepares its next work; "
+        f"it runs {words.count(count)} kernel{'' if count == 1 else 's'}{short}.",
         f"Meanwhile the host is: {words.largest(rows, 'cause', 4)}.",
     ]
-    told = rows[rows["detail"].notna()]
-    evidence += words.where(told, "detail") if words.time_of(told) > ns / 2 else []
+    detailed = rows[rows["detail"].notna()]
+    evidence += words.where(detailed, "detail") if words.time_of(detailed) > ns / 2 else []
     if subject.waited_ns:
-        follows = f"{words.duration(subject.waited_ns)} of it come right after the host had waited for the device"
-        evidence.append(f"{follows}: faster launches do not save these.")
+        follows = f"{words.duration(subject.waited_ns)} of it comes right after the host waited for the device"
+        evidence.append(f"{follows}: faster launches do not save that.")
     mostly_own = words.time_of(own) > ns / 2
     title = "the device waits for the program's own code" if mostly_own else "the device waits for its launches"
     if subject.per == STEPS and subject.count == 1:
-        evidence.append("One step was recorded: what runs once, as start-up does, counts as if every step did it.")
+        evidence.append("Only one step was recorded: work that runs once, such as start-up, counts as if every step did it.")
     gaps = float(own["count"].sum())
     few = mostly_own and words.time_of(own) > _LONG * gaps
     unknown = few and subject.trace.host_lines.empty
     if unknown:
-        evidence.append(f"Of the program's own code there are {words.count(gaps)} gaps, of which nothing tells what it did.")
+        evidence.append(f"In {words.count(gaps)} gaps the program's own code runs, and the recording does not show what it does.")
     longest = words.longest_place(subject, 0.1 * ns) if few and not unknown else ""
     move = f"move {longest}, and what else the program does there, out of the step, or onto another thread" if longest else _MOVE
     return [
@@ -130,9 +145,9 @@ def device_waits(subject: Subject) -> list[Advice]:
             "host-bound",
             title,
             ns,
-            "all of that idle time but what comes after waits, where the host is ahead of the device"
+            "all of that idle time except what follows waits, if the host runs ahead of the device"
             if subject.waited_ns
-            else "all of that idle time, where the host is ahead of the device",
+            else "all of that idle time, if the host runs ahead of the device",
             [*evidence, *words.lines(subject, 0.1 * ns, words.SLOWED * ns)],
             move if few and not unknown else _NAME if few else words.text(subject, _REMEDIES),
             "" if few else words.text(subject, _LINKS),
@@ -142,7 +157,7 @@ def device_waits(subject: Subject) -> list[Advice]:
 
 
 def takes_longer(subject: Subject) -> list[Advice]:
-    """Totals in which the host's own time is far longer than the device's work, which must have waited for it."""
+    """In totals, the host's own time is far longer than the device's work, so the device must have waited."""
     host_ns = float(subject.trace.info.get("host_ns") or 0)
     if subject.timeline or host_ns < _FAR_LONGER * subject.step_ns:
         return []
@@ -151,12 +166,12 @@ def takes_longer(subject: Subject) -> list[Advice]:
             "host-bound",
             "the device waits for the host",
             host_ns - subject.step_ns,
-            "what the host takes longer than the device's work, where no first, slow step and no waiting for input is in it",
+            "the host's time less the device's work, if it includes no slow first step and no waiting for input",
             [
                 f"The host's own time adds up to {words.duration(host_ns)}, {host_ns / subject.step_ns:.3g} times as long as "
-                f"the device's work, {words.duration(subject.step_ns)}; the profiler's own cost is in it.",
-                "Totals do not tell what the host does meanwhile: record a few steps after warm ones "
-                "(torch.profiler.schedule), and name what export_chrome_trace() writes.",
+                f"the device's work, {words.duration(subject.step_ns)}; it includes the profiler's own cost.",
+                "Totals do not show what the host does meanwhile: record a few steps after warm-up "
+                "(torch.profiler.schedule), and pass the file that export_chrome_trace() writes.",
             ],
             words.text(subject, _REMEDIES),
             words.text(subject, _LINKS),
@@ -172,13 +187,17 @@ def gaps(subject: Subject) -> list[Advice]:
         return []
     mean = ns / count
     long = mean > idle_causes.LONG_GAP
+    number = f"{words.count(count)} gaps {subject.per}, {words.duration(mean)} on average"
     return [
         Advice(
             "gaps between kernels",
             "the device idles between kernels that are launched in time",
             ns if long else max(ns - _NEXT * count, 0.0),
-            "all of it" if long else "all but 500 ns a gap, which an H200 takes inside of CUDA graphs",
-            [f"{words.count(count)} gaps {subject.per}, {words.duration(mean)} on average, together {words.share(subject, ns)}."],
+            "all of it" if long else "all but 500 ns a gap, which an H200 takes inside CUDA graphs",
+            [
+                f"{number}, together {words.share(subject, ns)}.",
+                *longest_gaps.sentences(subject),
+            ],
             idle_causes.AFTER_LONG_GAPS if long else words.text(subject, _CLOSER),
             "" if long else words.text(subject, _LINKS),
             words.ids(rows),
@@ -187,7 +206,7 @@ def gaps(subject: Subject) -> list[Advice]:
 
 
 def dispatch(subject: Subject) -> list[Advice]:
-    """On the host, operators and layers take time in which nothing computes: dispatch, and Python around it."""
+    """On the host, operators and layers take time in which nothing computes: dispatch, and the Python around it."""
     if not subject.on_host:
         return []
     rows = _dispatching(subject)
@@ -215,7 +234,7 @@ def dispatch(subject: Subject) -> list[Advice]:
 
 
 def _dispatching(subject: Subject) -> pd.DataFrame:
-    """Return the rows of operators and layers in which nothing computes, and which a compiler would do without."""
+    """Return the rows of operators and layers in which nothing computes, and which a compiled program would not have."""
     rows = subject.idle((idle_causes.OPERATOR, idle_causes.RANGE))
     operators = rows["cause"] == idle_causes.OPERATOR
     kept = operators | rows["layer"].notna()
@@ -227,7 +246,7 @@ def _dispatching(subject: Subject) -> pd.DataFrame:
 
 
 def own_code(subject: Subject) -> list[Advice]:
-    """On the host, the program's own code runs between layers, and nothing computes meanwhile."""
+    """On the host, the program's own code runs between layers while nothing computes."""
     if not subject.on_host:
         return []
     chosen = (subject.rows["part"] == IDLE) & subject.rows["layer"].isna() & (subject.rows["phase"] != "data").fillna(True)
@@ -244,7 +263,7 @@ def own_code(subject: Subject) -> list[Advice]:
             "python",
             f"the program's own code runs{'' if subject.program else ' in the step'} outside of any operator",
             ns,
-            _OWN_GAINS if subject.program else "all of it, where that code leaves the loop or runs on another thread",
+            _OWN_GAINS if subject.program else "all of it, if that code leaves the loop or runs on another thread",
             [
                 f"Outside of operators and layers: {words.share(subject, ns)} {subject.per}.",
                 *(words.where(named, "detail") if 2 * words.time_of(named) > ns else []),
@@ -258,7 +277,7 @@ def own_code(subject: Subject) -> list[Advice]:
 
 
 def _of_callbacks(rows: pd.DataFrame) -> pd.Series[bool]:
-    """Return which rows are of the callbacks that the program gave to its framework's loop."""
+    """Return which rows are in callbacks that the program gave to its framework's loop."""
     return (rows["detail"] == _CALLBACKS).fillna(False).astype(bool)
 
 

@@ -1,4 +1,4 @@
-"""What the host spends in calls of the device's API, in captures of totals: allocation in the loop, long launches."""
+"""The host's time in calls of the device's API, in captures of totals: allocation in the loop, long launches."""
 
 from __future__ import annotations
 
@@ -10,31 +10,30 @@ from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.attribution import call_totals
 from kernelscope.analysis.trace import UNLISTED
 
-_MANY = 100  # calls: fewer may be of the program's start
-_SHARE = 0.1  # of what the device's work adds up to
+_MANY = 100  # calls: fewer may be start-up
+_OFTEN, _LAUNCH_NS = 1000, 5000  # kernels; what a launch takes on the host, ns
+_SHARE = 0.1  # of the sum of the device's work
 _NAMED = 3
 _POOL = "https://developer.nvidia.com/blog/using-cuda-stream-ordered-memory-allocator-part-1/"
 _GRAPHS = "https://developer.nvidia.com/blog/cuda-graphs/"
-_BESIDE = "the time of these calls on the host, which passes beside the device's work or holds it up: totals do not tell which"
+_BESIDE = "the host's time in these calls, which may delay the device's work or overlap with it: totals do not show which"
 
 
 def allocations(subject: Subject) -> list[Advice]:
-    """Memory of the device is allocated and freed again and again."""
-    title = "memory of the device is allocated again and again"
-    remedy = (
-        "allocate once, before the loop, and use that again; or take memory from a pool: cudaMallocAsync, a caching allocator"
-    )
+    """Device memory is allocated and freed again and again."""
+    title = "device memory is allocated again and again"
+    remedy = "allocate once, before the loop, and reuse it; or take memory from a pool: cudaMallocAsync, a caching allocator"
     return _again(subject, call_totals.ALLOCATIONS, "allocator", title, remedy, _POOL)
 
 
 def creations(subject: Subject) -> list[Advice]:
-    """Streams, events or handles are made and thrown away again and again."""
-    title, remedy = "streams or events are created again and again", "create them once, before the loop, and use them again"
+    """Streams, events or handles are created and destroyed again and again."""
+    title, remedy = "streams or events are created again and again", "create them once, before the loop, and reuse them"
     return _again(subject, call_totals.CREATIONS, "host-bound", title, remedy, "")
 
 
 def _again(subject: Subject, pattern: str, topic: str, title: str, remedy: str, link: str) -> list[Advice]:
-    """Return the advice on calls that are made in the loop and take a noticeable time, where there are such."""
+    """Return the advice on calls that are made in the loop and take a noticeable time; none if there are no such calls."""
     calls = _calls(subject, pattern)
     calls = calls[(calls["count"] >= _MANY).to_numpy(bool)]
     ns = float(calls["later_ns"].sum())
@@ -55,19 +54,38 @@ def launches(subject: Subject) -> list[Advice]:
     evidence = [
         f"{_listed(calls)}: {words.duration(spent / launched)} each on average, and a kernel takes {words.duration(ns / count)}."
     ]
-    remedy = "launch all kernels of a step as one graph (CUDA graph, HIP graph), or make them fewer and larger"
+    remedy = "launch all kernels of a step as one graph (CUDA graph, HIP graph), or use fewer and larger kernels"
     title = "kernels are shorter than the calls that launch them"
     return [Advice("host-bound", title, spent - ns, _BESIDE, evidence, remedy, _GRAPHS)]
 
 
+def tiny(subject: Subject) -> list[str]:
+    """Note that kernels of totals are about as short as a launch, if their calls were not recorded; nothing otherwise."""
+    kernels = subject.kernels()
+    count, ns = float(kernels["count"].sum()), float(kernels["duration_ns"].sum())
+    if (
+        subject.timeline
+        or subject.on_host
+        or count < _OFTEN
+        or ns > _LAUNCH_NS * count
+        or len(_calls(subject, call_totals.LAUNCHES))
+    ):
+        return []
+    each = words.duration(ns / count)
+    return [
+        f"{count:,.0f} kernels take {each} each on average, about as long as a launch: the device may mostly wait for launches, "
+        "which totals do not show; fewer, larger kernels or CUDA graphs help then"
+    ]
+
+
 def _calls(subject: Subject, pattern: str) -> pd.DataFrame:
-    """Return the calls of that kind in totals; none of captures with a timeline, whose idle time tells more."""
+    """Return the calls of that kind in totals; none for captures with a timeline, whose idle time shows more."""
     calls = call_totals.of_the_host(call_totals.sums(subject.trace))
     return call_totals.named(calls, pattern)[: 0 if subject.timeline or subject.on_host else None]
 
 
 def _listed(calls: pd.DataFrame) -> str:
-    """Return the calls that take longest, with their number and time, and without the longest of them."""
+    """List the calls that take longest, with their number, and their time without the longest single call."""
     longest = calls.sort_values("later_ns", ascending=False)[:_NAMED]
     numbers = zip(longest.index, longest["count"].tolist(), longest["later_ns"].tolist(), strict=True)
     return ", ".join(f"{count:,.0f} x {name} ({words.duration(ns)})" for name, count, ns in numbers)

@@ -1,4 +1,4 @@
-"""Tensors that grow piece by piece: each piece is joined to all before it, which are copied once more."""
+"""Tensors that grow piece by piece: joining a piece copies all earlier pieces once more."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kernelscope.analysis.files import json_text
 from kernelscope.analysis.trace import intervals
 
 _JOINS = "aten::cat"  # torch.stack calls it, too
-_FEWEST = 20  # pieces: of fewer, joining them one by one may be how the program is written best
-_STEPS = 5  # in a row, whose tensors grow
-_REMEDY = "collect the pieces in a list and call torch.cat once, or write them into a tensor that has its size from the beginning"
+_FEWEST = 20  # pieces: fewer may as well be joined one by one
+_STEPS = 5  # successive steps in which a tensor grows
+_REMEDY = "collect the pieces in a list and call torch.cat once, or write them into a tensor allocated at its final size"
 
 
 def piece_by_piece(subject: Subject) -> list[Advice]:
-    """The host joins tensors to the result of an earlier join, outside of all layers."""
+    """The host joins tensors to the result of an earlier join, outside all layers."""
     if not subject.on_host:
         return []
     joins = _joins(subject)
@@ -35,14 +35,14 @@ def piece_by_piece(subject: Subject) -> list[Advice]:
     rows = kernels[(kernels["name"] == _JOINS).fillna(False).to_numpy(bool)]
     count, most = float(grows.sum()) / max(subject.count, 1), int(total[grows].max())
     took = words.share(subject, float(lasted.sum()))
-    made = f"an earlier one made, which grows to {most:,} elements: {took}."
+    made = f"the result of an earlier call, which grows to {most:,} elements: {took}."
     return [
         Advice(
             "tensors that grow",
-            "a tensor grows piece by piece: all of it is copied for each",
+            "a tensor grows piece by piece, and each piece copies all of it",
             min(again, float(words.time_of(rows))),
-            "of each join the share of what was joined before",
-            [f"{words.count(count)} calls of {_JOINS} {subject.in_each} add to what {made}"],
+            "the share of each join that was joined before",
+            [f"{words.count(count)} calls of {_JOINS} {subject.in_each} append to {made}"],
             _REMEDY,
             "https://docs.pytorch.org/docs/stable/generated/torch.cat.html",
             words.ids(rows),
@@ -51,7 +51,7 @@ def piece_by_piece(subject: Subject) -> list[Advice]:
 
 
 def from_step_to_step(subject: Subject) -> list[Advice]:
-    """In each step a tensor is joined to what the step before made: it is copied and worked through, and longer each time."""
+    """Each step joins a tensor to the result of the step before: it is copied and processed, and grows each time."""
     if not subject.on_host:
         return []
     joins, steps = _joins(subject), subject.trace.steps[~subject.trace.steps["warmup"]].sort_values("start_ns")
@@ -62,7 +62,7 @@ def from_step_to_step(subject: Subject) -> list[Advice]:
     follows = (first > 0) & (total > first) & (before == step - 1)
     if len(np.unique(step[follows])) < max(_STEPS, len(steps) - 1):
         return []
-    follows |= np.isin(total, first[follows])  # that of the first step
+    follows |= np.isin(total, first[follows])  # the join of the first step
     operators = subject.inside_steps(subject.trace.operators)
     works = np.isin(_of_first(operators["shapes"]), total[follows]) | operators.index.isin(joins.index[follows])
     mine, kernels = operators[works], subject.kernels()
@@ -70,15 +70,15 @@ def from_step_to_step(subject: Subject) -> list[Advice]:
     lengths = (steps["end_ns"] - steps["start_ns"]).sum()
     lasted = (mine["end_ns"] - mine["start_ns"]).groupby(mine["name"], observed=True).sum().sort_values(ascending=False)
     names = [str(name) for name in lasted.index if name != _JOINS][:3]
-    grown = f"from {int(first[follows].min()):,} to {int(total[follows].max()):,} elements in the {len(steps)} recorded ones"
+    grown = f"from {int(first[follows].min()):,} to {int(total[follows].max()):,} elements over the {len(steps)} recorded steps"
     return [
         Advice(
             "tensors that grow",
-            "a tensor grows from step to step: all of it is copied, and worked through, in each",
+            "a tensor grows from step to step, and each step copies and processes all of it",
             min(_time_of(mine) / int(lengths) * subject.step_ns, float(words.time_of(rows))),
-            "what is done with it, which takes longer from step to step",
-            [f"{_JOINS} adds in each step to what the step before made, {grown}.", *_worked(names)],
-            "keep what is wanted of the past as running values (a count, a mean, a sum of squares), or the last few steps only",
+            "the time of operators on it, which grows from step to step",
+            [f"In each step {_JOINS} appends to the result of the step before, {grown}.", *_worked(names)],
+            "keep running values of the past (a count, a mean, a sum of squares), or only its last few steps",
             "https://docs.pytorch.org/docs/stable/generated/torch.cat.html",
             words.ids(rows),
         )
@@ -86,11 +86,11 @@ def from_step_to_step(subject: Subject) -> list[Advice]:
 
 
 def _worked(names: list[str]) -> list[str]:
-    return [f"All of it is gone through by {', '.join(names)}."] if names else []
+    return [f"Processed in full by {', '.join(names)}."] if names else []
 
 
 def _time_of(operators: pd.DataFrame) -> int:
-    """Return how long any of these operators runs, ns: they may be within each other."""
+    """Return how long any of these operators runs, in ns; they may be nested."""
     start, end = intervals.edges(operators)
     window = np.array([start.min()]), np.array([end.max()])
     free_start, free_end = intervals.uncovered(start, end, *window)
@@ -98,7 +98,7 @@ def _time_of(operators: pd.DataFrame) -> int:
 
 
 def _of_first(shapes: pd.Series) -> npt.NDArray[np.int64]:
-    """Return how many elements the first tensor of each operator has; 0 where that is not known."""
+    """Return how many elements the first tensor of each operator has; 0 if unknown."""
     known = {text: _first(text) for text in shapes.dropna().unique()}
     return np.array([known.get(text, 0) for text in shapes], dtype=np.int64)
 
@@ -111,20 +111,20 @@ def _first(text: str) -> int:
 
 
 def _joins(subject: Subject) -> pd.DataFrame:
-    """Return the joins of the measured steps that are in no layer."""
+    """Return the joins in the measured steps that are in no layer."""
     joins = subject.inside_steps(subject.trace.operators)
     return joins[((joins["name"] == _JOINS) & joins["layer"].isna()).fillna(False).to_numpy(bool)]
 
 
 def _elements(shapes: pd.Series) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return how many elements the first tensor of each join has, and all of them; 0 where that is not known."""
+    """Return how many elements the first tensor of each join has, and all its tensors together; 0 if unknown."""
     known = {text: _of(text) for text in shapes.dropna().unique()}
     pairs = np.array([known.get(text, (0, 0)) for text in shapes], dtype=np.int64).reshape(-1, 2)
     return pairs[:, 0], pairs[:, 1]
 
 
 def _of(text: str) -> tuple[int, int]:
-    """Return the same of one join's shapes, [[[63, 129], [63, 129]], []]."""
+    """Return the same for one join's shapes, such as [[[63, 129], [63, 129]], []]."""
     try:
         tensors: Any = json_text.listed(text)[0]
         sizes = [int(np.prod([int(one) for one in tensor], dtype=np.int64)) for tensor in tensors]

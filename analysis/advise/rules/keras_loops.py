@@ -1,4 +1,4 @@
-"""Whole loops of Keras within each step: predict, evaluate or fit for a batch or two, each with a pipeline and callbacks anew."""
+"""Whole loops of Keras in each step: predict, evaluate or fit for a batch or two, each with a new pipeline and callbacks."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kernelscope.analysis.attribution.frameworks import keras_loops
 from kernelscope.analysis.trace import intervals
 
 TOPIC = "whole loops in each step"
-_IN_EACH = 0.75  # of the steps, that call it: fewer are some that are unlike the others
+_IN_EACH = 0.75  # of the steps call it: if fewer do, these steps are unlike the others
 _LEAST = 0.1  # of a step
-_SMALL = 2.0  # batches in a call: so few need no loop
+_SMALL = 2.0  # batches in a call: fewer need no loop
 _CALL, _BATCH = "call", "callbacks"  # ranges: the work on a batch, and what Keras does once after each
-_LINES = 3  # that are named
-_WHOLE = "{} is for whole data sets: each call makes a pipeline, an iterator and callbacks anew"
+_LINES = 3  # lines that are named
+_WHOLE = "{} is for whole data sets: each call makes a new pipeline, iterator and callbacks"
 _DIRECTLY = {
     "tensorflow": "model(x, training=False), in a tf.function that is made once",
     "jax": "model(x, training=False), or jax.jit of model.stateless_call, once made",
@@ -29,7 +29,7 @@ _DIRECTLY = {
 _IN_PLACE = {  # of a loop over a batch or two
     "predict": "call the model itself, {0}, or model.{1}(x)",
     "evaluate": "call model.{1}(x, y), or the model itself, {0}, and the loss; or evaluate in few steps only",
-    "fit": "call model.{1}(x, y), or fit once, with all data or a generator of them",
+    "fit": "call model.{1}(x, y), or fit once, with all data or a generator",
 }
 _SELDOM = "call {} once in many steps, or for fewer samples"
 _LINK = "https://keras.io/api/models/model_training_apis/#{}-method"
@@ -48,7 +48,7 @@ def called(subject: Subject) -> list[Advice]:
 
 
 def _advice(subject: Subject, layer: str, parts: pd.DataFrame) -> Advice | None:
-    """Return what is to be said of the calls of one loop. parts: the ranges of these, and of their ends in the next step."""
+    """Return the advice on the calls of one loop. parts: the ranges of these calls, and of their ends in the next step."""
     name = keras_loops.LOOPS[layer]
     calls = parts[(parts["name"] == name).to_numpy(bool)]
     steps = subject.trace.steps[~subject.trace.steps["warmup"]].sort_values("start_ns")
@@ -68,9 +68,9 @@ def _advice(subject: Subject, layer: str, parts: pd.DataFrame) -> Advice | None:
         TOPIC,
         f"Keras' {name} is called {often} in each step, {of}",
         saves,
-        "all but the work on the batches themselves" if small else "all of it, in the steps that call it no longer",
+        "all but the work on the batches themselves" if small else "all of it, in steps that no longer call it",
         [
-            f"In {name}, outside of what computes: {words.share(subject, ns)} {subject.per}.",
+            f"In {name}, while nothing computes: {words.share(subject, ns)} {subject.per}.",
             *(words.where(inside, "detail") if 2 * words.time_of(inside) > ns else []),
             *_lines(subject, parts, ns),
         ],
@@ -88,9 +88,9 @@ def _on_host(subject: Subject, layer: str) -> tuple[pd.DataFrame, int]:
 
 
 def _on_device(subject: Subject, calls: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """Return the rows in which the device idles for the host, and how much of that is within such calls, at most all of it.
+    """Return the rows in which the device idles for the host, and how much of that is within such calls.
 
-    The device's account has no rows for them: where they are most of its idle time, all of it counts as theirs.
+    The device's account has no rows for these calls: if they are most of its idle time, all of that counts as theirs.
     """
     rows = subject.idle(_OF_HOST)
     trace, idle_ns = subject.trace, words.time_of(rows)
@@ -102,7 +102,7 @@ def _on_device(subject: Subject, calls: pd.DataFrame) -> tuple[pd.DataFrame, int
 
 
 def _batches(subject: Subject, calls: pd.DataFrame) -> float:
-    """Return how many batches are worked on in each of the calls."""
+    """Return how many batches each call processes."""
     ranges = subject.trace.ranges
     ended = ranges[((ranges["category"] == "phase") & (ranges["name"] == _BATCH)).fillna(False).to_numpy(bool)]
     inside = intervals.innermost(*intervals.spans(calls), *intervals.spans(ended)[:2]) >= 0
@@ -110,7 +110,7 @@ def _batches(subject: Subject, calls: pd.DataFrame) -> float:
 
 
 def _beside_batches(subject: Subject, calls: pd.DataFrame) -> float:
-    """Return which part of the calls' time outside of layers is no work on a batch, which a direct call needs, too."""
+    """Return the share of the calls' time outside layers that is not work on a batch; a direct call needs that work, too."""
     ranges = subject.trace.ranges
     ranges = ranges[(ranges["nested"] & (ranges["category"] != "step")).to_numpy(bool)]
     inside = intervals.innermost(*intervals.spans(calls), *intervals.spans(ranges)[:2]) >= 0
@@ -123,7 +123,7 @@ def _beside_batches(subject: Subject, calls: pd.DataFrame) -> float:
 
 
 def _lines(subject: Subject, calls: pd.DataFrame, ns: int) -> list[str]:
-    """Return a sentence on the program's lines that make the calls, with their parts of that time."""
+    """Name the program's lines that make the calls, with their shares of that time."""
     lines = subject.trace.host_lines
     row = intervals.innermost(*intervals.spans(lines), *intervals.spans(calls)[:2])
     took = (calls["end_ns"] - calls["start_ns"]).to_numpy(float)[row >= 0]
@@ -136,7 +136,7 @@ def _lines(subject: Subject, calls: pd.DataFrame, ns: int) -> list[str]:
 
 
 def _remedy(subject: Subject, name: str, small: bool) -> str:
-    """Return what to do in place of calls for small batches, or for many."""
+    """Return what to do instead of calls for small batches, or for many batches."""
     if not small:
         return _SELDOM.format(name)
     directly = words.text(subject, _DIRECTLY)

@@ -1,60 +1,140 @@
-"""Layouts and casts: kernels that compute nothing, and only change how tensors lie in memory or of which type they are."""
+"""Layouts and casts: kernels that only change how tensors lie in memory, or their type."""
 
 from __future__ import annotations
 
-from kernelscope.analysis.advise import words
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.advise import sequences, words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
 _REMEDIES = {
     "pytorch": "model.to(memory_format=torch.channels_last) and the same for the input",
-    "tensorflow": "one data_format in all layers, in which the convolutions compute: 'channels_last' on processors and for "
-    "tensor cores, else 'channels_first', to which TensorFlow's layout optimizer converts on GPUs",
+    "tensorflow": "use one data_format in all layers, the one that convolutions compute in: 'channels_last' on processors and "
+    "for tensor cores, else 'channels_first', to which TensorFlow's layout optimizer converts on GPUs",
     "mxnet": "layout='NHWC' on GPUs",
-    "": "keep one layout throughout, the one in which the convolutions compute",
+    "": "keep one layout throughout, the one that the convolutions compute in",
 }
-_NO_CONVOLUTIONS = "fewer transposes and permutations: keep tensors in the order in which the products read them"
-# Of the time of products and convolutions: a transformer that cuts an image into pieces has one convolution, too
+_IN_3D = {"pytorch": "model.to(memory_format=torch.channels_last_3d) and the same for the input"}
+_BLOCKED = {
+    "pytorch": "model.to(memory_format=torch.channels_last) and the same for the input, or for inference torch.compile with "
+    "freezing (torch._inductor.config.freezing = True), or mkldnn.to_mkldnn(model) of torch.utils with input.to_mkldnn()",
+    "tensorflow": "leave TF_ENABLE_ONEDNN_OPTS=1 on and run the model as one tf.function: its layout pass keeps oneDNN's blocked "
+    "layout between operators",
+    "": "keep tensors in the library's blocked layout between operators, as frameworks do in graph mode (PyTorch: channels_last, "
+    "torch.compile with freezing, or to_mkldnn)",
+}
+_NO_CONVOLUTIONS = "fewer transposes and permutations: keep tensors in the order in which products read them"
+# Of the time of products and convolutions: a transformer that cuts an image into patches has one convolution, too
 _CONVOLVES = 0.2
-# Of conversions: libraries for processors lay weights out anew in any layout (docs/validation/confirming.md)
+_MOST = 0.5  # of the convolutions: at least this share has tensors converted, and converted back
+_OF_DATA = r"dst (\w+)"
+_ENDS = r"^src (\w+), dst (\w+)$"
+# cuDNN's convolutions of three dimensions; a tensor and weights of five sizes; oneDNN's sizes with depths
+_THREE = r"(?i)convolveNd|conv_?3d|vol2col|ndhwc|(?:^| )\d+(?:x\d+){4}:\d+(?:x\d+){4}\b|_id\d+od\d+kd\d+"
+# Of conversions: libraries for processors reorder weights whatever the layout (docs/validation/confirming.md)
 _ON_HOST = 1 / 3
 _CASTS = {
-    "pytorch": "make data and parameters of one type at the start; keep weights in the type that autocast uses (or cache them)",
+    "pytorch": "give data and parameters one type at the start; keep weights in the type that autocast uses (or cache them)",
     "": "keep one type throughout",
 }
+
+
+@dataclass(frozen=True)
+class _Around:
+    """Conversions around convolutions: from the layout of their tensors to a plain one (out) and back (into). ns: of both."""
+
+    ns: int
+    out: float
+    into: float
+    convolutions: float
+    blocked: str
+    plain: str
+
+    def told(self, subject: Subject) -> str:
+        """Say how often tensors go out and back."""
+        out, into = words.count(self.out), words.count(self.into)
+        return (
+            f"{words.count(self.convolutions)} convolutions compute in {self.blocked}: {out} conversions from it to "
+            f"{self.plain}, and {into} back, take {words.share(subject, self.ns)}."
+        )
+
+
+def _around(kernels: pd.DataFrame) -> _Around | None:
+    """Return the conversions from and to the layout in which most convolutions compute, if most convolutions have both."""
+    convolves = kernels["kind"].isin(CONVOLUTIONS).to_numpy(bool)
+    count = kernels["count"].to_numpy(float)
+    named = kernels["layout"].astype("string")
+    of_data = named[convolves].str.extract(_OF_DATA, expand=False)  # what a convolution writes, the next one could read
+    sums = pd.Series(count[convolves], index=of_data.index).groupby(of_data).sum()
+    if sums.empty:
+        return None
+    blocked, number = str(sums.idxmax()), float(sums.max())
+    ends = named.where((kernels["kind"] == "layout").fillna(False)).str.extract(_ENDS)
+    leaves = ends.index[((ends[0] == blocked) & (ends[1] != blocked)).fillna(False).to_numpy(bool)]
+    plain = str(ends.loc[leaves, 1].mode().iloc[0]) if len(leaves) else ""
+    out = ((ends[0] == blocked) & (ends[1] == plain)).fillna(False).to_numpy(bool)
+    into = ((ends[0] == plain) & (ends[1] == blocked)).fillna(False).to_numpy(bool)
+    if min(count[out].sum(), count[into].sum()) < _MOST * number:
+        return None
+    ns = int(kernels["duration_ns"].to_numpy(float)[out | into].sum())
+    return _Around(ns, float(count[out].sum()), float(count[into].sum()), number, blocked, plain)
+
+
+def in_3d(subject: Subject) -> bool:
+    """Return whether most of the convolutions' time is in three-dimensional ones, by names and sizes of their kernels."""
+    rows = subject.kernels(CONVOLUTIONS)
+    columns = ("name", "operator", "problem")
+    named = rows[list(columns)].astype("string").fillna("").agg(" ".join, axis=1) if len(rows) else pd.Series(dtype="string")
+    mine = rows[named.str.contains(_THREE).to_numpy(bool)]
+    return 2 * words.time_of(mine) > words.time_of(rows)
 
 
 def conversions(subject: Subject) -> list[Advice]:
     """Tensors change their layout between layers."""
     if subject.on_host and subject.framework.endswith("jax"):
-        return []  # XLA chooses layouts there, whatever the program says
+        return []  # XLA chooses layouts there, whatever the program asks for
     rows = subject.kernels(("layout",))
     ns = words.time_of(rows)
     convolves = words.time_of(subject.kernels(CONVOLUTIONS)) > _CONVOLVES * words.time_of(subject.kernels(MAIN))
-    saves, estimate = ns, "all of it, where one layout is kept"
+    saves, estimate = ns, "all of it, if one layout is kept"
+    title, evidence = "tensors change their layout in memory between layers", words.where(rows, "layer")
+    remedy = words.text(subject, {**_REMEDIES, **(_IN_3D if in_3d(subject) else {})}) if convolves else _NO_CONVOLUTIONS
     if subject.on_host:
-        saves, estimate = round(_ON_HOST * ns), "a third of it: libraries for processors lay weights out anew in any layout"
+        saves, estimate = round(_ON_HOST * ns), "a third of it: libraries for processors reorder weights whatever the layout"
+        around = _around(subject.trace.kernels) if not subject.facts and convolves else None
+        if around:
+            title = "tensors change their layout around each convolution, and back"
+            saves, estimate = max(around.ns, saves), "the conversions that the next one undoes; reordering of weights remains"
+            evidence = [around.told(subject), *evidence]
+            remedy = words.text(subject, _BLOCKED)
     return [
         Advice(
             "layout",
-            "tensors change their layout in memory between layers",
+            title,
             saves,
             estimate,
-            [
-                f"Conversions take {words.share(subject, ns)} {subject.per}: {words.kernels(rows)}.",
-                *words.where(rows, "layer"),
-            ],
-            words.text(subject, _REMEDIES) if convolves else _NO_CONVOLUTIONS,
+            [f"Conversions take {words.share(subject, ns)} {subject.per}: {words.kernels(rows)}.", *evidence],
+            remedy,
             "https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html"
-            if subject.framework == "pytorch"
+            if subject.framework == "pytorch" and convolves
             else "",
             words.ids(rows),
         )
     ]
 
 
-_QUANTISED = r"(?i)quant"  # changes of type that quantisation is made of
+_NORM = (
+    "most of them are around norms that compute in float32: torch.nn.functional.rms_norm, or torch.compile of the norm, does "
+    "that inside one kernel, without writing float32 tensors"
+)
+_NEAR = 3  # kernels of a stream between a cast and the power or root of its norm, at most
+_QUANTISED = r"(?i)quant"  # casts that are part of quantisation
 _UNPACKS = r"(?i)dequant"
 
 
@@ -63,22 +143,43 @@ def casts(subject: Subject) -> list[Advice]:
     rows = subject.kernels(("cast",))
     rows = rows[~rows["name"].str.contains(_QUANTISED).fillna(False).to_numpy(bool)]
     ns = words.time_of(rows)
+    of_norms = subject.framework == "pytorch" and subject.timeline and _of_norms(subject)
     return [
         Advice(
             "casts",
             "tensors change their type in each step",
             ns,
-            "all of it, where one type is kept",
+            "all of it, if one type is kept",
             [f"Casts take {words.share(subject, ns)} {subject.per}: {words.kernels(rows)}."],
-            words.text(subject, _CASTS),
-            "",
+            _NORM if of_norms else words.text(subject, _CASTS),
+            "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.rms_norm.html" if of_norms else "",
             words.ids(rows),
         )
     ]
 
 
+def _of_norms(subject: Subject) -> bool:
+    """Return whether most of the casts' time is around written-out norms: before the power, or after the root."""
+    kernels = sequences.ordered(subject)
+    operators = kernels["operator"].astype("string")
+    casts = (kernels["kind"] == "cast").fillna(False).to_numpy(bool)
+    power, root = (operators.isin([f"aten::{name}", f"aten::{name}_"]).to_numpy(bool) for name in ("pow", "rsqrt"))
+    place = np.arange(len(kernels))
+    following = _next(place, power)
+    since = len(kernels) - 1 - _next(place, root[::-1])[::-1]
+    near = (following - place <= _NEAR) | (place - since <= _NEAR)
+    took = kernels["duration_ns"].to_numpy(float)
+    return bool(2 * took[casts & near & root.any()].sum() > took[casts].sum())
+
+
+def _next(place: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Return the place of the first chosen one at or after each place; far behind all if there is none."""
+    at = np.append(np.flatnonzero(chosen), 2 * len(place) + _NEAR)
+    return np.asarray(at[np.searchsorted(at[:-1], place)], dtype=np.int64)
+
+
 def unpacking(subject: Subject) -> list[Advice]:
-    """Weights of few bits are unpacked by kernels of their own, before products that need them."""
+    """Quantised weights are unpacked by separate kernels, before the products that need them."""
     rows = subject.kernels(("cast",))
     rows = rows[rows["name"].str.contains(_UNPACKS).fillna(False).to_numpy(bool)]
     ns = words.time_of(rows)
@@ -87,10 +188,10 @@ def unpacking(subject: Subject) -> list[Advice]:
             "quantisation",
             "quantised weights are unpacked before they are multiplied",
             ns,
-            "all of it, where the product unpacks what it multiplies",
+            "all of it, if the product unpacks what it multiplies",
             [f"Unpacking takes {words.share(subject, ns)} {subject.per}: {words.kernels(rows)}."],
-            "products that unpack weights as they read them (Marlin, AWQ and GPTQ kernels, llama.cpp mul_mat_q), or weights "
-            "that stay unpacked where many rows are multiplied at once",
+            "use products that unpack weights as they read them (Marlin, AWQ and GPTQ kernels, llama.cpp mul_mat_q), or keep "
+            "weights unpacked if many rows are multiplied at once",
             "",
             words.ids(rows),
         )

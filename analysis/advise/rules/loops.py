@@ -1,4 +1,4 @@
-"""Python loops over the samples of a batch: many small operators outside of the model's layers, or calls of the model."""
+"""Python loops over the samples of a batch: many small operators outside the model's layers, or many calls of the model."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from kernelscope.analysis.advise.subject import Subject
 
 _MANY = 100  # operators a step, outside of layers and of the optimizer
 _BATCH = 8  # smaller batches have little to gain
-_MULTIPLE = 0.02  # by which a number of operators may miss being one for each sample, or two, ...
-_MISSED = 0.05  # of the samples, at most: of many for each sample a share would be any number
-_SMALL_NS = 100_000  # of one call: what starting it costs, some 10 us, is no great part of larger ones
-_IN_A_LINE = r"^(?!\s*(?:async\s+)?for\b).*\bfor\b.+\bin\b"  # a loop within a statement, which counts once
+_MULTIPLE = 0.02  # by how much the number of operators may differ from one for each sample, or two, ...
+_MISSED = 0.05  # of the samples, at most: otherwise any large number would be near a multiple
+_SMALL_NS = 100_000  # of one call: larger ones gain little from saving the start, some 10 us
+_IN_A_LINE = r"^(?!\s*(?:async\s+)?for\b).*\bfor\b.+\bin\b"  # a loop within a statement, which counts as one hit
 _WHOLE_BATCH = (
-    "do it for the whole batch at once (a leading batch dimension, torch.vmap, jax.vmap, tf.vectorized_map), or ahead of "
+    "do it for the whole batch at once (a leading batch dimension, torch.vmap, jax.vmap, tf.vectorized_map), or before "
     "the step in the loader's workers"
 )
 _WHOLE_TENSORS = (
-    "work on whole tensors instead of one element, row or parameter after the other (stack them; torch._foreach_norm "
+    "work on whole tensors instead of single elements, rows or parameters (stack them; torch._foreach_norm "
     "and the like), and copy the result to the host once"
 )
-_MOST = 0.5  # of the samples: operators under a condition, such as an augmentation by chance, do not run for each
+_MOST = 0.5  # of the samples: conditional operators, such as random augmentations, do not run for every sample
 _EACH = 0.9  # calls of the model for each sample that was loaded, at least
-_OF_A_VECTOR = r"\b[mnk][12]\b"  # a product one of whose three dimensions is 1 or 2
-_SUMS = ("aten::add", "aten::add_")  # with which autograd adds gradients up,
-_FIRST = 2  # but for the first two: these are one sum, out of place
+_OF_A_VECTOR = r"\b[mnk][12]\b"  # a product with 1 or 2 as one of its three dimensions
+_SUMS = ("aten::add", "aten::add_")  # autograd's sums of gradients, one less than there are gradients
+_FIRST = 2  # calls fewer in-place sums: the first two gradients make one sum, out of place
 
 
 def over_samples(subject: Subject) -> list[Advice]:
-    """Operators run once per sample, outside of the layers."""
-    if not subject.on_host or subject.program:  # of which no layers are known, and what loops may be the network itself
+    """Operators run once per sample, outside the layers."""
+    if not subject.on_host or subject.program:  # a whole program has no known layers: the network itself may loop
         return []
     rows = parameters.outside(subject)
     others = parameters.loops(subject)
@@ -56,20 +56,20 @@ def over_samples(subject: Subject) -> list[Advice]:
 
 
 def _in_loops(subject: Subject, computing: pd.DataFrame, often: pd.DataFrame, batch: int, by_sample: bool) -> Advice:
-    """Return what is said of operators that run often, of which some compute; once for each sample, or by whatever loop."""
+    """Return the advice on operators that run often, some of which compute; once for each sample, or in any other loop."""
     python_ns = words.python_in(subject, words.own_lines(subject, often))
     ns = words.time_of(often) + python_ns
     lines = words.lines_of(subject, often) or words.lines(subject, 0.1 * ns, words.SLOWED * ns, hits=_MOST * batch)
     lines = lines or words.lines(subject, 0.1 * ns, words.SLOWED * ns, names=_IN_A_LINE)
     if by_sample:
-        topic, which = "loop over samples", "for each sample, or for most of them,"
+        topic, which = "loop over samples", "for each sample, or for most samples,"
         estimate, remedy = f"one operator on the whole batch instead of one for each of its {batch} samples", _WHOLE_BATCH
     else:
         topic, which = "small operators", f"{batch} times or more"
         estimate, remedy = "one operator instead of many", _WHOLE_TENSORS
     return Advice(
         topic,
-        f"{words.count(float(computing['count'].sum()))} small operators run {subject.in_each} outside of the model's layers",
+        f"{words.count(float(computing['count'].sum()))} small operators run {subject.in_each} outside the model's layers",
         ns * (1 - 1 / batch),
         estimate,
         [
@@ -84,26 +84,26 @@ def _in_loops(subject: Subject, computing: pd.DataFrame, often: pd.DataFrame, ba
 
 
 def _with_python(ns: int) -> str:
-    return f", with {words.duration(ns)} of Python in their lines" if ns else ""
+    return f", including {words.duration(ns)} of Python in their lines" if ns else ""
 
 
 def one_by_one_read(subject: Subject) -> list[Advice]:
-    """Values are read out of tensors one after the other."""
+    """Values are read out of tensors one by one."""
     rows, count = reading_out(subject)
-    if rows.empty or parameters.reads(subject):  # one for each parameter: that loop is told
+    if rows.empty or parameters.reads(subject):  # one for each parameter: rules.parameters reports that loop
         return []
     ns = words.time_of(rows)
     return [
         Advice(
             "small operators",
-            f"{words.count(count)} values are read out of tensors one after the other {subject.in_each}",
+            f"{words.count(count)} values are read out of tensors one by one {subject.in_each}",
             float(ns),
             "one copy of a whole tensor instead of one call for each value",
             [
-                f"What runs for each of them takes {words.share(subject, ns)} {subject.per}: {words.largest(rows, 'detail')}.",
+                f"The calls for each value take {words.share(subject, ns)} {subject.per}: {words.largest(rows, 'detail')}.",
                 *words.lines(subject, 0.1 * ns, words.SLOWED * ns, hits=_MOST * count),
             ],
-            "read a whole tensor at once (tensor.tolist(), tensor.cpu().numpy()), or compute before it is read (sum(), max())",
+            "read a whole tensor at once (tensor.tolist(), tensor.cpu().numpy()), or reduce it before reading (sum(), max())",
             "",
             words.ids(rows),
         )
@@ -111,7 +111,7 @@ def one_by_one_read(subject: Subject) -> list[Advice]:
 
 
 def reading_out(subject: Subject) -> tuple[pd.DataFrame, float]:
-    """Return the rows of what runs for each value that is read out of a tensor by itself, and how many are; else no rows, 0."""
+    """Return the rows of what runs for each value that is read out of a tensor, and how many values are; else no rows and 0."""
     none = subject.rows.iloc[:0], 0.0
     if not subject.on_host:
         return none
@@ -124,14 +124,14 @@ def reading_out(subject: Subject) -> tuple[pd.DataFrame, float]:
 
 
 def _small(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of operators of which a call is short."""
+    """Return the rows of operators whose calls are short."""
     computing = rows[(rows["part"] == COMPUTE).to_numpy(bool)].groupby("operator")[["time_ns", "count"]].sum()
     large = computing.index[(computing["time_ns"] >= _SMALL_NS * computing["count"]).to_numpy(bool)]
     return rows[~rows["operator"].isin(large).to_numpy(bool)]
 
 
 def _turns(computing: pd.DataFrame) -> int:
-    """Return how often a loop runs where no batch is known: as often as most of what runs many times; 0 where nothing does."""
+    """Return how often a loop runs if the batch is unknown: the count that takes most time among many executions; 0 if none."""
     many = computing[(computing["count"] >= _BATCH).to_numpy(bool)]
     if many.empty:
         return 0
@@ -140,7 +140,7 @@ def _turns(computing: pd.DataFrame) -> int:
 
 
 def _of_samples(rows: pd.DataFrame, batch: int) -> int:
-    """Return the time of operators that run once for each sample of a batch, or twice, ..., as their number tells."""
+    """Return the time of operators that run once for each sample of a batch, or twice, ..., judging by their number."""
     counts = rows.groupby("operator")["count"].transform("sum") / batch
     times = counts.round()
     near = (counts - times).abs() <= np.minimum(_MULTIPLE * times, _MISSED)
@@ -162,18 +162,18 @@ def of_the_model(subject: Subject) -> list[Advice]:
     host = subject.idle((idle_causes.OPERATOR, idle_causes.RANGE))
     host = host[host["layer"].notna().to_numpy(bool)]
     host_ns, weights = words.time_of(host), _of_weights(subject, calls / steps)
-    saved = "what the host does in layers between kernels" + (" and these kernels" if len(weights) else "")
+    saved = "the host's time in layers between kernels" + (" and these kernels" if len(weights) else "")
     return [
         Advice(
             "loop over samples",
             f"{name} is called {words.count(calls / steps)} times in each step, once for each sample of a batch of {batch}",
             (host_ns + words.time_of(weights)) * (1 - 1 / batch),
-            f"{saved}, once in place of {batch} times; other kernels are quicker, too",
+            f"{saved}, once instead of {batch} times; other kernels get quicker, too",
             [
-                f"In layers and outside of kernels: {words.share(subject, host_ns)} {subject.per}.",
+                f"In layers, outside kernels: {words.share(subject, host_ns)} {subject.per}.",
                 *_for_each(subject, weights),
             ],
-            "call the model once with the whole batch; where samples need treatment of their own, torch.vmap, jax.vmap or "
+            "call the model once with the whole batch; if samples need individual treatment, use torch.vmap, jax.vmap or "
             "tf.vectorized_map",
             "",
             words.ids(pd.concat([host, weights])),
@@ -182,10 +182,10 @@ def of_the_model(subject: Subject) -> list[Advice]:
 
 
 def _of_weights(subject: Subject, calls: float) -> pd.DataFrame:
-    """Return the kernels in layers that run for each of so many calls and take their time for weights, not for samples.
+    """Return the kernels in layers that run for each of so many calls and whose time depends on weights, not on samples.
 
-    Those are products of a matrix and a vector, which read or write the matrix once for few operations on it, and sums of
-    gradients: those of each call are added to those of the ones before.
+    Those are products of a matrix and a vector, which read or write the matrix for few operations on it, and sums of gradients:
+    each call's gradients are added to the earlier ones.
     """
     rows = subject.rows[((subject.rows["part"] == COMPUTE) & subject.rows["layer"].notna()).to_numpy(bool)]
     rows = rows[(rows["count"] >= _EACH * calls - _FIRST).to_numpy(bool)]
@@ -195,15 +195,15 @@ def _of_weights(subject: Subject, calls: float) -> pd.DataFrame:
 
 
 def _for_each(subject: Subject, weights: pd.DataFrame) -> list[str]:
-    """Return what these kernels take, in words."""
+    """Say how long these kernels take."""
     if weights.empty:
         return []
-    told = f"{words.share(subject, words.time_of(weights))} {subject.per}: {words.largest(weights, 'operator')}"
-    return [f"Kernels that read or write the weights, or their gradients, for one sample each: {told}."]
+    took = f"{words.share(subject, words.time_of(weights))} {subject.per}: {words.largest(weights, 'operator')}"
+    return [f"Kernels that read or write the weights, or their gradients, for one sample each: {took}."]
 
 
 def one_by_one(subject: Subject) -> list[Advice]:
-    """Inference of one sample a call: what the host does around kernels is done for each."""
+    """Inference with one sample a call: the host's work around kernels is done for each sample."""
     options = subject.facts.get("options") or {}
     if not subject.on_host or options.get("mode") != "infer" or options.get("batch") != 1:
         return []
@@ -214,9 +214,9 @@ def one_by_one(subject: Subject) -> list[Advice]:
             "small batch",
             "the model gets one sample a call",
             ns * (1 - 1 / _BATCH),
-            f"what the host does outside of kernels, once in place of {_BATCH} times; larger kernels are quicker, too",
-            [f"Outside of kernels: {words.share(subject, ns)} {subject.per}, of one sample."],
-            "where samples need not be answered one by one, give the model many at once (a leading batch dimension)",
+            f"the host's time outside kernels, once instead of {_BATCH} times; larger kernels are quicker, too",
+            [f"Outside kernels: {words.share(subject, ns)} {subject.per}, for one sample."],
+            "if samples need not be answered one by one, give the model many at once (a leading batch dimension)",
             "",
             words.ids(rows),
         )
@@ -224,7 +224,7 @@ def one_by_one(subject: Subject) -> list[Advice]:
 
 
 def _outermost(ranges: pd.DataFrame) -> tuple[str, int] | None:
-    """Return the layer whose forward ranges last longest in all, which holds the others, and how many these are."""
+    """Return the layer whose forward ranges take longest in all, which holds the others, and how many ranges it has."""
     mine = ranges[((ranges["category"] == "layer") & (ranges["phase"] == "forward")).fillna(False).to_numpy(bool)]
     if mine.empty:
         return None

@@ -21,13 +21,13 @@ _REMEDIES = {
     "": "write results where they are needed, instead of copying them there",
 }
 _BY_COMPILER = (
-    "these copies are the compiler's, not the program's own: give and return contiguous tensors, and change no input in place"
+    "these copies come from the compiler, not from the program: pass and return contiguous tensors, and change no input in place"
 )
 _INDUCTOR = "; compile with backend='inductor', which fuses copies into the kernels before them"
 
 
 def within(subject: Subject) -> list[Advice]:
-    """The device copies its own memory and computes nothing meanwhile."""
+    """The device copies its own memory while nothing computes."""
     rows = subject.part(COPY)
     rows = rows[(rows["kind"] == _WITHIN).fillna(False).to_numpy(bool)]
     if subject.on_host or rows.empty:
@@ -35,15 +35,15 @@ def within(subject: Subject) -> list[Advice]:
     ns = words.time_of(rows)
     count, moved = float(rows["count"].sum()), float(rows["bytes"].sum(skipna=True)) if "bytes" in rows else 0.0
     size = f", {words.size(moved)} in all" if moved else ""
-    beside = " beside no kernel" if subject.timeline else ""
+    alone = " while no kernel runs" if subject.timeline else ""
     made, compiled = _makers(subject)
     return [
         Advice(
             "copies within the device",
             "the device copies its own memory",
             ns,
-            "all of it, where results are written where they are needed",
-            [f"{words.count(count)} copies {subject.per} take {words.share(subject, ns)}{beside}{size}.", *made],
+            "all of it, if results are written where they are needed",
+            [f"{words.count(count)} copies {subject.per} take {words.share(subject, ns)}{alone}{size}.", *made],
             _by_compiler(subject) if compiled else words.text(subject, _REMEDIES),
             "",
             words.ids(rows),
@@ -52,7 +52,7 @@ def within(subject: Subject) -> list[Advice]:
 
 
 def _makers(subject: Subject) -> tuple[list[str], bool]:
-    """Return a sentence on the operators that launch such copies, and whether most of them are in compiled code."""
+    """Name the operators that launch such copies, and return whether most of the copies' time is in compiled code."""
     copies = subject.trace.copies
     copies = copies[((copies["operation"] == _WITHIN).fillna(False) & copies["start_ns"].notna()).to_numpy(bool)]
     copies = copies[(copies["device"].isna() | (copies["device"] == subject.device)).to_numpy(bool)]
@@ -65,7 +65,7 @@ def _makers(subject: Subject) -> tuple[list[str], bool]:
     said = [f"Launched by {direct}."] if direct else []
     if inside > 0:
         sums = pd.Series(took, index=outer.index).groupby(outer).sum().nlargest(2)
-        said.append(f"{inside:.0%} of that time within compiled code: {', '.join(map(str, sums.index))}.")
+        said.append(f"{inside:.0%} of that time is in compiled code: {', '.join(map(str, sums.index))}.")
     return said, bool(inside > _MOSTLY)
 
 

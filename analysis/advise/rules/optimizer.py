@@ -1,4 +1,4 @@
-"""The optimizer: a kernel for each parameter and operation, where few would do."""
+"""The optimizer: a kernel for each parameter and operation, although a few kernels would do."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ _FUSED = re.compile(
     r"|_fusion(?:_\d+)?\b|^triton_"  # compilers make one kernel of all operations on a parameter
 )
 
-# On a processor PyTorch's foreach functions compute tensor by tensor
+# Gradients of lookups, which TensorFlow adds up by entry before the update: one for each table, not for each parameter
+_OF_LOOKUPS = re.compile(r"UnsortedSegment|SparseSegment|IndexedSlices|ScatterNd")
+# On processors, PyTorch's foreach functions compute tensor by tensor
 _LISTED = r"_foreach_"
 _ZEROING = ("aten::zero_", "aten::_foreach_zero_", "aten::fill_")
 _STEP = r"^Optimizer\.step#(\w+)\.step$"  # the range that PyTorch's optimizers open
-_TENSOR_BY_TENSOR = "on a processor foreach=True, which is on, computes tensor by tensor"
+_TENSOR_BY_TENSOR = "foreach=True, which is on, computes tensor by tensor on processors"
 _FUSABLE = ("Adagrad", "Adam", "AdamW", "SGD")
 
 _REMEDIES = {
@@ -32,26 +34,26 @@ _REMEDIES = {
     "mxnet": "gluon.Trainer with an optimizer that aggregates (MXNET_OPTIMIZER_AGGREGATION_SIZE)",
     "": "an optimizer that updates all parameters in few kernels",
 }
-# Where the update itself is few kernels: what is done beside it
+# If the update itself is few kernels: for what is done besides it
 _BESIDE = {
-    "pytorch": "clip_grad_norm_(..., foreach=True), and torch._foreach_* functions in place of loops over parameters; for an "
+    "pytorch": "clip_grad_norm_(..., foreach=True), and torch._foreach_* functions instead of loops over parameters; for an "
     "average of weights torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.999))",
-    "": "operations on all parameters at once in place of loops over them",
+    "": "operations on all parameters at once instead of loops over them",
 }
 
 
 def many_kernels(subject: Subject) -> list[Advice]:
-    """The update of the parameters is many small kernels."""
+    """The update of the parameters consists of many small kernels."""
     if str(subject.setting("execution") or "").startswith("graph"):
-        return []  # the graph's executor starts these without Python
+        return []  # the graph's executor launches these without Python
     rows = subject.rows[(subject.rows["phase"] == "optimizer").fillna(False).to_numpy(bool)]
     computing = rows[(rows["part"] == COMPUTE).to_numpy(bool)]
     names = computing["name"].fillna("") + " " + computing["operator"].fillna("")
     listed = names.str.contains(_LISTED).to_numpy(bool) & subject.on_host
     fused = names.str.contains(_FUSED).to_numpy(bool) & ~listed
-    loose = computing[~fused]
+    loose = computing[~(fused | names.str.contains(_OF_LOOKUPS).to_numpy(bool))]
     number = float(loose["count"].sum())
-    # beside an update in few kernels many small ones are its counters of steps
+    # next to an update in few kernels, many small ones are its step counters
     if number < _MANY or words.time_of(loose) < words.time_of(computing[fused]):
         return []
     passes = max(loose["name"].fillna(loose["operator"]).map(words.kernel).nunique(), 1)
@@ -61,9 +63,9 @@ def many_kernels(subject: Subject) -> list[Advice]:
     return [
         Advice(
             "optimizer",
-            "parameters are changed one by one, beside the optimizer" if beside else _ONE_BY_ONE,
+            "parameters are changed one by one, besides the optimizer's update" if beside else _ONE_BY_ONE,
             saves,
-            f"one pass over memory instead of the {passes} kernels of an update, and no launch for each parameter",
+            f"one pass over memory instead of {passes} kernels for an update, and no launch for each parameter",
             [
                 f"{words.count(number)} kernels {subject.per} take {words.share(subject, kernel_ns)}, and nothing computes for "
                 f"{words.duration(host_ns)} around them: {words.kernels(loose)}."
@@ -77,7 +79,7 @@ def many_kernels(subject: Subject) -> list[Advice]:
 
 
 def zeroed(subject: Subject) -> list[Advice]:
-    """Gradients are filled with zeros before each backward pass, which adds to them then."""
+    """Gradients are filled with zeros before each backward pass, which then adds to them."""
     rows = subject.rows[(subject.rows["phase"] == "optimizer").fillna(False).to_numpy(bool)]
     rows = rows[rows["operator"].isin(_ZEROING).to_numpy(bool)]
     ns = words.time_of(rows)
@@ -88,7 +90,7 @@ def zeroed(subject: Subject) -> list[Advice]:
             "zeroed gradients",
             "gradients are filled with zeros in each step",
             ns,
-            "all of it: a gradient that is dropped is written, and not added to, by the backward pass",
+            "all of it: the backward pass writes a dropped gradient instead of adding to it",
             [f"Filling them takes {words.share(subject, ns)} {subject.per}."],
             "optimizer.zero_grad(set_to_none=True), which is the default since PyTorch 2.0",
             "https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html",
@@ -98,9 +100,9 @@ def zeroed(subject: Subject) -> list[Advice]:
 
 
 def _of_class(subject: Subject, listed: bool) -> dict[str, str]:
-    """Return the remedy of the optimizer that the recording names; of any of PyTorch's where it names none, or several.
+    """Return the remedy for the optimizer that the recording names; for any PyTorch optimizer if it names none, or several.
 
-    listed: whether foreach is on, where that computes tensor by tensor all the same.
+    listed: whether foreach is on, although it computes tensor by tensor.
     """
     names = pd.concat([pd.Series(table["name"].unique()) for table in (subject.trace.ranges, subject.trace.operators)])
     found = set(names.astype("string").str.extract(_STEP)[0].dropna())
@@ -111,7 +113,7 @@ def _of_class(subject: Subject, listed: bool) -> dict[str, str]:
         remedy = f"torch.optim.{name}(..., fused=True)" if name in _FUSABLE else "torch.compile(optimizer.step)"
         return {"pytorch": f"{remedy}: {_TENSOR_BY_TENSOR}"}
     option = "fused=True (or foreach=True)" if name in _FUSABLE else "foreach=True"
-    return {"pytorch": f"torch.optim.{name}(..., {option}), where it is PyTorch's own"}
+    return {"pytorch": f"torch.optim.{name}(..., {option}), if it is PyTorch's own"}
 
 
 RULES: tuple[Rule, ...] = (many_kernels, zeroed)

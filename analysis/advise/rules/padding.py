@@ -7,11 +7,11 @@ from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
 
 TOPIC = "padding"
-_MUCH, _LEAST = 0.2, 0.01  # of the positions: advice is given; they are named
+_MUCH, _LEAST = 0.2, 0.01  # of the positions: enough for advice; enough to be mentioned
 
 
 def of_texts(subject: Subject) -> list[Advice]:
-    """Many of the positions that a model is called with are padding, as the recorder counted in the first calls."""
+    """Many of the positions that a model is called with are padding, as counted in the recorder's first calls."""
     counted = subject.facts.get("padding")
     if not counted or counted["padded"] < _MUCH * counted["positions"]:
         return []
@@ -24,15 +24,13 @@ def of_texts(subject: Subject) -> list[Advice]:
             TOPIC,
             f"{padded:.0%} of the positions that the model is called with are padding",
             ns * (beyond if shorter else padded),
-            "of what computes, the share of these positions; attention saves more, what does not depend on the length nothing",
-            [
-                f"In the first calls, {_where(beyond, padded - beyond)}. What computes takes {words.share(subject, ns)} "
-                f"{subject.per}."
-            ],
+            "the share of these positions, of the kernels' time; attention saves more, and what does not depend on the length "
+            "saves nothing",
+            [f"In the first calls, {_where(beyond, padded - beyond)}. Kernels take {words.share(subject, ns)} {subject.per}."],
             'pad each batch to its own longest text, not to a fixed length (padding="longest" in transformers\' tokenizers, '
             "pad_sequence in a collate function)"
             if shorter
-            else "put texts of similar length into one batch (sorted by length; group_by_length=True in transformers' Trainer), "
+            else "put texts of similar length into one batch (sort by length; group_by_length=True in transformers' Trainer), "
             "or pack several into one row",
             "https://huggingface.co/docs/transformers/pad_truncation",
             words.ids(computing),
@@ -41,7 +39,7 @@ def of_texts(subject: Subject) -> list[Advice]:
 
 
 def _where(beyond: float, within: float) -> str:
-    """Return where padding is, in words: beyond the longest text of a call, or beyond the end of a shorter one."""
+    """Say where padding is: beyond the longest text of a call, or beyond the end of a shorter text."""
     if beyond < _LEAST:
         return f"{within:.0%} of all positions are beyond the end of their text"
     shorter = f", and {within:.0%} beyond the end of a shorter one" if within >= _LEAST else ""

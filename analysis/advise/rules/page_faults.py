@@ -1,4 +1,4 @@
-"""Page faults of unified memory, for which kernels wait."""
+"""Page faults of unified memory that kernels wait for."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _LINK = "https://developer.nvidia.com/blog/unified-memory-cuda-beginners/"
 
 
 def waits(subject: Subject) -> list[Advice]:
-    """Kernels wait for a good part of their time until pages are moved to their device or mapped there."""
+    """For a large share of their time, kernels wait until pages are moved to their device or mapped there."""
     found = page_faults.of_device(subject.trace, subject.device)
     rows = subject.kernels()
     ns = words.time_of(rows)
     if found is None or not found.ns or found.ns < _SHARE * ns:
         return []
-    within = "these waits included" if found.ns <= ns else "in which not all of that can be"
+    within = "which includes these waits" if found.ns <= ns else "which cannot include all of that"
     of_cpu = [f"The CPU had {found.of_cpu:,} page faults."] if found.of_cpu else []
     return [
         Advice(
             TOPIC,
             "kernels wait for page faults of unified memory",
             min(found.ns, ns),
-            "the time in which page faults are served, without the time that moving the pages ahead takes",
+            "the time spent serving page faults; it does not deduct the time to move the pages in advance",
             [f"Page faults take {groups(found)}; kernels take {words.duration(ns)}, {within}.", *of_cpu],
             remedy(subject.trace),
             _LINK,
@@ -37,11 +37,15 @@ def waits(subject: Subject) -> list[Advice]:
 
 
 def note(subject: Subject) -> list[str]:
-    """Return that kernels wait for page faults, too little for advice; nothing where none are told."""
+    """Note page faults that are too few for advice, and memory that stays on the host; nothing if there are neither."""
     found = page_faults.of_device(subject.trace, subject.device)
-    if found is None or not found.ns or subject.on_host:
+    if found is None or subject.on_host:
         return []
-    return [f"kernels wait for page faults of unified memory, {groups(found)}: a small part of their time"]
+    notes = [f"kernels wait for page faults of unified memory, {groups(found)}: a small part of their time"] if found.ns else []
+    far = f"{found.remote:,} mapping{'' if found.remote == 1 else 's'} of memory that stays on the host"
+    return notes + (
+        [f"{far}: kernels that read it often are slow; cudaMemPrefetchAsync moves it to the device"] * bool(found.remote)
+    )
 
 
 RULES: tuple[Rule, ...] = (waits,)

@@ -1,4 +1,4 @@
-"""Python loops over a model's parameters outside of its optimizer: averages of weights, clipping, norms that are logged."""
+"""Python loops over a model's parameters outside its optimizer: averaged weights, clipping, logged norms."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ TOPIC = "loop over parameters"
 READS = ("aten::item", "aten::_local_scalar_dense")
 _MANY = 100  # kernels a step
 _FEW = 10  # parameters
-_MOST = 0.6  # of the parameters: by their shapes a loop's operators work on so many
-_EACH = 0.9  # of the parameters of a shape: so often an operator runs on tensors of it
+_MOST = 0.6  # of the parameters: by shape, a loop's operator works on at least this share
+_EACH = 0.9  # of the parameters of a shape: an operator runs at least this often on tensors of that shape
 _HALF = 0.5  # of an operator's calls
-_PASSES, _APART = 4, 0.02  # an operator runs so often for each parameter at most, by its number, which may be so far off
-_PART = 0.05  # of the loops' time: a line that takes so much is a loop
+_PASSES, _APART = 4, 0.02  # by number, an operator runs at most so often for each parameter; the number may be so far off
+_PART = 0.05  # of the loops' time: a line that takes this share is a loop
 _GRADIENT = "torch::autograd::AccumulateGrad"  # PyTorch's autograd runs it for each parameter
 _AT_ONCE = r"^aten::_(?:foreach|fused)_"
 
 _REMEDIES = {
-    "pytorch": "clip by torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=True), average weights by torch._foreach_lerp_ "
-    "(or torch._foreach_mul_ and torch._foreach_add_) or torch.optim.swa_utils.AveragedModel(model, "
-    "multi_avg_fn=get_ema_multi_avg_fn(0.999)), take norms by torch._foreach_norm",
+    "pytorch": "clip with torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=True), average weights with "
+    "torch._foreach_lerp_ (or torch._foreach_mul_ and torch._foreach_add_) or torch.optim.swa_utils.AveragedModel(model, "
+    "multi_avg_fn=get_ema_multi_avg_fn(0.999)), take norms with torch._foreach_norm",
     "": "do it for all parameters at once: within one compiled function, or on one flat tensor that holds them",
 }
 _LINK = "https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html"
-_BY_HAND = "; update by an optimizer of torch.optim"
-_NO_READS = "; no .item() for each parameter: stack the values, and copy them to the host once"
+_BY_HAND = "; update with an optimizer of torch.optim"
+_NO_READS = "; avoid .item() for each parameter: stack the values, and copy them to the host once"
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """How many parameters get gradients, and how many of each shape, as kernels' `problem` has it; empty where unknown."""
+    """How many parameters get gradients, and how many of each shape, written as in kernels' `problem`; empty if unknown."""
 
     number: int
     shapes: dict[str, float] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Loops:
-    """What loops over parameters do: their rows, those of kernels on parameters among them, and the parameters."""
+    """What loops over parameters do: all rows, the rows of kernels on parameters among them, and the parameters."""
 
     rows: pd.DataFrame
     passes: pd.DataFrame
@@ -56,12 +56,12 @@ class Loops:
 
     @property
     def kernels(self) -> float:
-        """How many kernels run, in each step."""
+        """How many kernels run in each step."""
         return float(self.rows.loc[(self.rows["part"] == COMPUTE).to_numpy(bool), "count"].sum())
 
 
 def over_parameters(subject: Subject) -> list[Advice]:
-    """Operators run once for each parameter, outside of the layers and of the optimizer."""
+    """Operators run once for each parameter, outside the layers and the optimizer."""
     found = loops(subject)
     if found is None:
         return []
@@ -75,10 +75,10 @@ def over_parameters(subject: Subject) -> list[Advice]:
             TOPIC,
             f"{words.count(found.kernels)} small operators run {subject.in_each} in loops over the model's {number} parameters",
             saves,
-            f"{words.count(lines)} passes over all parameters, one for each line, instead of {words.count(passes)}, and "
-            "once what the host does around kernels",
+            f"{words.count(lines)} passes over all parameters, one for each line, instead of {words.count(passes)}; and the "
+            "host's time around kernels only once",
             [
-                f"Operators that run for each parameter, or for most of them, take {words.share(subject, ns)} {subject.per}: "
+                f"Operators that run for each parameter, or for most parameters, take {words.share(subject, ns)} {subject.per}: "
                 f"{words.largest(found.rows, 'operator')}.",
                 *(named or words.lines(subject, 0.1 * ns, words.SLOWED * ns, hits=_EACH * number)),
             ],
@@ -91,22 +91,22 @@ def over_parameters(subject: Subject) -> list[Advice]:
 
 
 def reads(subject: Subject) -> bool:
-    """Return whether loops over parameters read a value of each."""
+    """Return whether loops over parameters read a value of each one."""
     found = loops(subject)
     return found is not None and bool(found.rows["operator"].isin(READS).any())
 
 
 def outside(subject: Subject) -> pd.DataFrame:
-    """Return the rows of operators outside of layers and of the optimizer."""
+    """Return the rows of operators outside layers and outside the optimizer."""
     rows = subject.rows
     chosen = rows["layer"].isna() & rows["phase"].isin(["other", "data"]) & rows["operator"].notna()
     return rows[(chosen & rows["part"].isin([COMPUTE, IDLE])).to_numpy(bool)]
 
 
 def loops(subject: Subject) -> Loops | None:
-    """Return what loops over parameters do; None where there are none, or nothing tells how many parameters there are.
+    """Return what loops over parameters do; None if there are none, or if the number of parameters is unknown.
 
-    They are looked for once: loops over samples and single reads are told beside them.
+    It is computed once; the rules on loops over samples and on single reads use it, too.
     """
     if TOPIC not in subject.derived:
         subject.derived[TOPIC] = _found(subject)
@@ -142,14 +142,14 @@ def _found(subject: Subject) -> Loops | None:
 
 
 def parameters(subject: Subject) -> Parameters | None:
-    """Return the parameters that get gradients, as far as autograd or the optimizer tells of them; None where nothing does."""
+    """Return the parameters that get gradients, as autograd or the optimizer shows; None if neither does."""
     shapes = _of_gradients(subject)
     number = round(sum(shapes.values())) or _of_optimizer(subject)
     return Parameters(number, shapes) if number >= _FEW else None
 
 
 def _of_gradients(subject: Subject) -> dict[str, float]:
-    """Return how many parameters of each shape get a gradient in a backward pass, by PyTorch's autograd: the most of any pass."""
+    """Return how many parameters of each shape get a gradient in a backward pass of PyTorch's autograd, the most of any pass."""
     operators = subject.inside_steps(subject.trace.operators)
     mine = operators[(operators["name"] == _GRADIENT).fillna(False).to_numpy(bool)]
     texts = mine["shapes"].astype("string").fillna("")
@@ -159,7 +159,7 @@ def _of_gradients(subject: Subject) -> dict[str, float]:
 
 
 def _backward_pass(subject: Subject, operators: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """Return in which backward pass each operator begins, or in which step where no range tells of such passes."""
+    """Return the backward pass that each operator begins in; the step, if no range marks such passes."""
     ranges = subject.trace.ranges
     backward = ((ranges["category"] == "phase") & (ranges["phase"] == "backward")).fillna(False).to_numpy(bool)
     table = ranges[backward] if backward.any() else subject.trace.steps
@@ -169,7 +169,7 @@ def _backward_pass(subject: Subject, operators: pd.DataFrame) -> npt.NDArray[np.
 
 
 def _of_optimizer(subject: Subject) -> int:
-    """Return how often most of what the optimizer runs many times runs in a step; 0 where it runs nothing so."""
+    """Return the count that takes most time among the optimizer's repeated kernels in a step; 0 if none repeat."""
     rows = subject.kernels()
     rows = rows[(rows["phase"] == "optimizer").fillna(False).to_numpy(bool)]
     sums = rows.groupby(rows["operator"].fillna(rows["name"]).astype("string"))[["count", "time_ns"]].sum()
@@ -182,17 +182,17 @@ def _of_optimizer(subject: Subject) -> int:
 
 
 def _sizes(rows: pd.DataFrame) -> pd.Series:
-    """Return which rows tell a first tensor of more than one element."""
+    """Return which rows name a first tensor of more than one element."""
     return ~_first(rows).isin(["", "1"])
 
 
 def _first(rows: pd.DataFrame) -> pd.Series:
-    """Return the shape of each row's first tensor; empty where unknown or a scalar."""
+    """Return the shape of each row's first tensor; empty if unknown or a scalar."""
     return rows["problem"].astype("string").fillna("").str.replace(r":.*", "", regex=True)
 
 
 def _by_shape(computing: pd.DataFrame, known: Parameters) -> pd.DataFrame:
-    """Return the rows of kernels that run on tensors of the parameters' shapes, as often, for most of the parameters."""
+    """Return the rows of kernels that run once or more for each of most parameters, by the shapes of their tensors."""
     first = _first(computing)
     number = first.map(known.shapes).astype("float64")
     counts = computing["count"].groupby([computing["operator"].astype("string"), first]).transform("sum")
@@ -203,9 +203,9 @@ def _by_shape(computing: pd.DataFrame, known: Parameters) -> pd.DataFrame:
 
 
 def _by_number(rows: pd.DataFrame, number: int, batch: int) -> pd.DataFrame:
-    """Return the rows of operators that run once for each parameter, or twice, ..., as their number alone tells.
+    """Return the rows of operators that run once for each parameter, or twice, ..., judging by their number alone.
 
-    Where it tells as well of a loop over samples, with fewer passes over them, it is taken for that.
+    If the number also fits a loop over samples, with as few passes or fewer, it counts as that.
     """
     counts = rows.groupby(rows["operator"].astype("string"))["count"].transform("sum")
     times = (counts / number).round()
@@ -217,7 +217,7 @@ def _by_number(rows: pd.DataFrame, number: int, batch: int) -> pd.DataFrame:
 
 
 def _at_once(subject: Subject) -> list[str]:
-    """Return the operators that mostly run in one for many tensors, which PyTorch runs one after the other on processors."""
+    """Return the operators that mostly run inside one operator for many tensors, which PyTorch runs one by one on processors."""
     operators = subject.inside_steps(subject.trace.operators)
     loose = operators["layer"].isna() & (operators["phase"] == "other").fillna(False)
     mine = operators[loose.to_numpy(bool)].reset_index(drop=True)
@@ -230,7 +230,7 @@ def _at_once(subject: Subject) -> list[str]:
 
 
 def _lines(subject: Subject, rows: pd.DataFrame) -> int:
-    """Return in how many lines of the program these rows are, as far as is known; at least one."""
+    """Return how many lines of the program these rows are in, as far as is known; at least one."""
     table = subject.lines_of_rows
     if table.empty:
         return 1
@@ -240,12 +240,12 @@ def _lines(subject: Subject, rows: pd.DataFrame) -> int:
 
 
 def _remedy(subject: Subject, rows: pd.DataFrame) -> str:
-    """Return what to do about it, for what is there."""
-    told = words.text(subject, _REMEDIES)
+    """Return what to do about these rows."""
+    remedy = words.text(subject, _REMEDIES)
     if "pytorch" not in subject.framework:
-        return told
+        return remedy
     by_hand = not (subject.rows["phase"] == "optimizer").fillna(False).any()
-    return told + _BY_HAND * by_hand + _NO_READS * bool(rows["operator"].isin(READS).any())
+    return remedy + _BY_HAND * by_hand + _NO_READS * bool(rows["operator"].isin(READS).any())
 
 
 RULES: tuple[Rule, ...] = (over_parameters,)

@@ -1,4 +1,4 @@
-"""Types: double precision that nothing asked for, tensor cores that idle, and memory traffic that half-precision halves."""
+"""Types: unneeded double precision, unused tensor cores, and memory traffic that half precision halves."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ import pandas as pd
 
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.rules.layouts import in_3d
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.device import datasheets
 from kernelscope.analysis.explain.device.case import MAIN_NAMES
 from kernelscope.analysis.kernels.lookup import look
 from kernelscope.analysis.trace import MAIN
 
-# Of the time, that remains on tensor cores: kernels reach a part of their peak. GPT-2 and a decoder in float32 on an H200 and an
-# H100 keep 20% (TF32) and 23% (bfloat16) of what their products take, a decoder from TF32 to bfloat16 30% (docs/gpu)
+# Of the time, what remains on tensor cores, as kernels reach only a part of their peak. GPT-2 and a decoder in float32 on an
+# H200 and an H100 keep 20% (TF32) and 23% (bfloat16) of their products' time, a decoder from TF32 to bfloat16 30% (docs/gpu)
 _REACHED = 0.25
-_AMPERE = r"(?:^|[_/ ])(?:sm(?:8|9|10|12)\d|ampere|hopper)_"  # in names of kernels that only such a device, or a later one, runs
-# Peak rate in float32 or TF32 over that in half precision: by the data sheets, GeForce has twice as much in this, others more
+_AMPERE = r"(?:^|[_/ ])(?:sm(?:8|9|10|12)\d|ampere|hopper)_"  # in names of kernels that run only on Ampere or later
+# Peak rate in float32 or TF32 over that in half precision: by data sheets, GeForce doubles its rate, others gain more
 _LEAST_OF_AMPERE = 0.5
-_BY_SHEET = "half of the time of what moves memory, and the data sheet's peak rates for products (at least a quarter remains)"
+_BY_SHEET = "half of the time of memory-bound kernels, and the data sheet's peak rates for products (at least a quarter remains)"
 _BY_NAMES = (
-    "half of their time: the recording names no device, but some kernels are for Ampere, by their names, and all devices that "
-    "run these have at least twice the peak rate in half precision"
+    "half of their time: the recording names no device, but the names of some kernels are of Ampere, and all devices that run "
+    "these have at least twice the peak rate in half precision"
 )
 _HALF = 0.5  # of the time of kernels that move memory, in types of half the size
-_MIXES = 0.1  # times what is in 32-bit types: a program with so much in 16-bit ones asks for both
-_WHOLE = 16  # bytes that a thread loads at once, where sizes allow it
+_MIXES = 0.1  # times the time in 32-bit types: a program with as much in 16-bit types mixes them on purpose
+_WHOLE = 16  # bytes that a thread loads at once, if sizes allow it
 _BYTES = {"f16": 2, "bf16": 2, "f32": 4, "tf32": 4}
-_ALIGNED = r"align[abc]?(\d+)"  # how many elements CUTLASS's and cuBLAS's kernels load at once, as their names tell
+_ALIGNED = r"align[abc]?(\d+)"  # how many elements kernels of CUTLASS and cuBLAS load at once, by their names
 _SIZES = {
     "pytorch": "pad sizes to multiples of 8 in 16-bit types (4 in TF32): hidden sizes, heads, the vocabulary, and the numbers of "
     "tokens, patches and samples that attention multiplies; F.scaled_dot_product_attention pads by itself",
@@ -44,25 +45,30 @@ _DOUBLE = {
     "jax": "leave jax_enable_x64 off, and create arrays as float32",
     "tensorflow": _FLOAT32,
     "mxnet": _FLOAT32,
-    "": "compute in float32 where its precision suffices: data, parameters and constants",
+    "": "compute in float32 if its precision suffices: data, parameters and constants",
 }
 _TF32 = {
     "pytorch": "torch.set_float32_matmul_precision('high')",
     "tensorflow": "tf.config.experimental.enable_tensor_float_32_execution(True), which is the default",
-    "tensorflow 1": "compute in float16: TensorFlow 1 has no TF32 but in NVIDIA's own builds",
+    "tensorflow 1": "compute in float16: TensorFlow 1 has TF32 only in NVIDIA's own builds",
     "jax": "jax.config.update('jax_default_matmul_precision', 'tensorfloat32')",
     "": "allow TF32 (NVIDIA_TF32_OVERRIDE=1), or compute in float16 or bfloat16",
 }
-_CUDNN = ("convolutions", "recurrent layers")  # for which PyTorch has a setting of its own
+_CUDNN = ("convolutions", "recurrent layers")  # PyTorch has a separate setting for these
 _TF32_OF_CUDNN = {"pytorch": "torch.backends.cudnn.allow_tf32 = True, which is the default"}
 _SIZED = {
-    "": "pad the sizes of these products to multiples of 4: kernels on the tensor cores load 16 bytes at once",
+    "": "pad the sizes of these products to multiples of 4: tensor core kernels load 16 bytes at once",
 }
 _OTHERS = {
-    "pytorch": "torch.backends.cudnn.benchmark = True lets cuDNN try other algorithms; channels that are multiples of 8 and "
-    "memory_format=torch.channels_last have more of them",
+    "pytorch": "torch.backends.cudnn.benchmark = True lets cuDNN try other algorithms; more are available for channels that are "
+    "multiples of 8 and memory_format=torch.channels_last",
     "": "sizes that are multiples of 8, channels last, and cuDNN's autotuning give the library more algorithms to choose from",
 }
+_OTHERS_IN_3D = {
+    "pytorch": "torch.backends.cudnn.benchmark = True lets cuDNN try other algorithms; more are available for channels that are "
+    "multiples of 8 and memory_format=torch.channels_last_3d (model and input)",
+}
+_HALF_TYPES = ("f16", "bf16")
 _MIXED = {
     "pytorch": "torch.autocast(device_type='cuda', dtype=torch.bfloat16) around forward and loss (with torch.amp.GradScaler for "
     "float16)",
@@ -91,23 +97,30 @@ def double(subject: Subject) -> list[Advice]:
     rows = subject.kernels()
     rows = rows[(rows["dtype"] == "f64").fillna(False).to_numpy(bool)]
     ns = words.time_of(rows)
+    chosen = not subject.framework and subject.trace.operators.empty  # numerical programs compute in float64 on purpose
+    estimate = (
+        "half of their time at most, and only if the results allow float32: it halves the bytes that memory-bound kernels move"
+        if chosen
+        else "half of their time: float32 halves the bytes and doubles what a vector holds (graphics GPUs gain far more)"
+    )
     return [
         Advice(
             "double precision",
             "kernels compute in float64",
             ns * _HALF,
-            "half of their time: float32 halves the bytes and doubles what a vector holds (GPUs for graphics gain far more)",
+            estimate,
             [f"In float64: {words.share(subject, ns)} {subject.per}, {words.kernels(rows)}.", *words.where(rows, "layer")],
             words.text(subject, _DOUBLE),
             "",
             words.ids(rows),
-            modelled=True,
+            modelled=not chosen,
+            last=chosen,
         )
     ]
 
 
 def tf32(subject: Subject) -> list[Advice]:
-    """Products, or convolutions, in float32 run beside the device's tensor cores: each has a setting of its own."""
+    """Products, or convolutions, in float32 do not use the device's tensor cores; each has its own setting."""
     sheet = datasheets.lookup(subject.hardware) if not subject.on_host else None
     fast, slow = (sheet.flops("tf32"), sheet.flops("f32", False)) if sheet else (None, None)
     if not fast or not slow or fast <= slow:
@@ -116,9 +129,9 @@ def tf32(subject: Subject) -> list[Advice]:
 
 
 def _tf32(subject: Subject, name: str, faster: float) -> Advice:
-    """Return the advice on one of MAIN_NAMES. faster: the peak rate in TF32, times that in float32."""
+    """Return the advice on one of MAIN_NAMES. faster: the peak rate in TF32 over that in float32."""
     mine = {dtype: _of(_main(subject, dtype), name) for dtype in ("f32", "tf32")}
-    rows = _without(mine["f32"], True)  # float32 that is composed of several products in TF32
+    rows = _without(mine["f32"], True)  # these compose a float32 product of several TF32 ones
     ns = words.time_of(rows)
     stated = subject.setting("matmul_precision") == "highest" and name not in _CUDNN
     allowed = words.time_of(mine["tf32"]) > 0 and not stated
@@ -128,7 +141,7 @@ def _tf32(subject: Subject, name: str, faster: float) -> Advice:
         "tensor cores",
         f"{name} in float32 do not use the tensor cores{', although TF32 is on' if allowed else ''}",
         ns * (1 - max(1 / faster, _REACHED)),
-        f"TF32 has {faster:.0f} times the peak rate on this device; at least a quarter of the time is taken to remain",
+        f"TF32 has {faster:.0f} times the peak rate on this device; at least a quarter of the time is assumed to remain",
         [
             f"In float32 without tensor cores: {words.share(subject, ns)} {subject.per}, {words.kernels(rows)}.",
             *words.where(rows, "layer"),
@@ -146,7 +159,7 @@ def _of(rows: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def mixed(subject: Subject) -> list[Advice]:
-    """The step computes and moves float32 where half-precision would do."""
+    """The step computes and moves float32 although half precision would do."""
     rates = _rates(subject)
     if rates is None:
         return []
@@ -161,7 +174,7 @@ def mixed(subject: Subject) -> list[Advice]:
     chosen = pd.concat([*rows, small])
     main_ns = sum(words.time_of(one) for one in rows)
     if sum(words.time_of(_main(subject, dtype)) for dtype in ("f16", "bf16")) > _MIXES * main_ns:
-        return []  # the program computes so; what it keeps in float32 it keeps on purpose, or its operators do
+        return []  # the program mixes types; it, or its operators, keep the rest in float32 on purpose
     return [
         Advice(
             "mixed precision",
@@ -182,7 +195,9 @@ def mixed(subject: Subject) -> list[Advice]:
 
 @dataclass(frozen=True)
 class _Rates:
-    """Peak rates of a device: of_half: of f32 and tf32, over half precision; estimate: how savings are made of them, in words."""
+    """Peak rates of a device. of_half: those of f32 and tf32 over that of half precision; estimate: how savings follow, in
+    words.
+    """
 
     of_half: dict[str, float]
     estimate: str
@@ -190,7 +205,9 @@ class _Rates:
 
 
 def _rates(subject: Subject) -> _Rates | None:
-    """Return what half precision gains; of a device that is not named, from what its kernels are; None where that is unknown."""
+    """Return what half precision gains; if the device is unknown, by the names of its kernels; None if these do not tell,
+    either.
+    """
     if subject.on_host:
         return None
     sheet = datasheets.lookup(subject.hardware)
@@ -205,14 +222,40 @@ def _rates(subject: Subject) -> _Rates | None:
 
 
 def _named(rows: pd.DataFrame) -> str:
-    """Return what rows of main kernels are: products, convolutions, attention, ..."""
+    """Name the kinds of main kernels in these rows: products, convolutions, attention, ..."""
     there = rows.groupby(rows["kind"].astype("string"))["time_ns"].sum().sort_values(ascending=False, kind="stable").index
     names = [next(name for name, kinds in MAIN_NAMES.items() if kind in kinds) for kind in there]
     return words.listed(names).capitalize() if names else "Products and convolutions"
 
 
+def half_without_tensor_cores(subject: Subject) -> list[Advice]:
+    """Products, or convolutions, of 16-bit types whose kernels use no tensor cores, although the device has them."""
+    rates = _rates(subject)
+    if rates is None:
+        return []
+    rows = subject.kernels(MAIN)
+    rows = rows[rows["dtype"].isin(_HALF_TYPES).to_numpy(bool)]
+    rows = rows[np.array([look(str(name)).tensor_core is False for name in rows["name"]], dtype=bool)]
+    ns = words.time_of(rows)
+    convolves = 2 * words.time_of(_of(rows, "convolutions")) > ns
+    remedies = {**_OTHERS, **(_OTHERS_IN_3D if in_3d(subject) else {})} if convolves else _SIZES
+    return [
+        Advice(
+            "tensor cores",
+            f"{_named(rows).lower()} in 16-bit types do not use tensor cores",
+            ns * (1 - max(rates.of_half["f32"], _REACHED)),
+            "the peak rate of tensor cores over that of float32, in which such kernels compute (at least a quarter remains)",
+            [f"Such kernels: {words.share(subject, ns)} {subject.per}, {words.kernels(rows)}.", *words.where(rows, "layer")],
+            words.text(subject, remedies),
+            "https://docs.nvidia.com/deeplearning/performance/dl-performance-convolutional/" if convolves else "",
+            words.ids(rows),
+            modelled=True,
+        )
+    ]
+
+
 def misaligned(subject: Subject) -> list[Advice]:
-    """Products whose sizes are no multiples of 16 bytes: their kernels load elements one by one or in pairs.
+    """Products whose sizes are not multiples of 16 bytes: their kernels load elements one by one or in pairs.
 
     Kernels without tensor cores do so for any size: cutlass_80_simt_sgemm_…_align1 multiplies matrices of 768 columns.
     """
@@ -226,9 +269,9 @@ def misaligned(subject: Subject) -> list[Advice]:
     return [
         Advice(
             "alignment",
-            "sizes of products are no multiples of 16 bytes, so that their kernels load one element at a time",
+            "sizes of products are not multiples of 16 bytes, so their kernels load a few bytes at a time",
             ns * _HALF,
-            "half of their time: with sizes that are multiples, a thread loads 16 bytes at once",
+            "half of their time: with such multiples, a thread loads 16 bytes at once",
             [f"Such kernels: {words.share(subject, ns)} {subject.per}, {words.kernels(rows)}.", *words.where(rows, "layer")],
             words.text(subject, _SIZES),
             "https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/",
@@ -244,8 +287,8 @@ def _main(subject: Subject, dtype: str) -> pd.DataFrame:
 
 
 def _without(rows: pd.DataFrame, tensor_core: bool) -> pd.DataFrame:
-    """Return the rows without the kernels of which their names tell that they use tensor cores, or that they do not."""
+    """Return the rows without kernels that use tensor cores, or without those that do not, judging by their names."""
     return rows[np.array([look(str(name)).tensor_core is not tensor_core for name in rows["name"]], dtype=bool)]
 
 
-RULES: tuple[Rule, ...] = (double, tf32, mixed, misaligned)
+RULES: tuple[Rule, ...] = (double, tf32, mixed, half_without_tensor_cores, misaligned)

@@ -23,12 +23,12 @@ def in_backward(subject: Subject) -> list[Advice]:
             "recomputation",
             "the backward pass computes parts of the forward pass again (activation checkpointing)",
             ns,
-            "all of it, where the activations fit in memory",
+            "all of it, if the activations fit in memory",
             [
                 f"Forward operators in the backward phase take {words.share(subject, ns)} {subject.per}: "
                 f"{words.largest(again, 'operator')}."
             ],
-            "checkpoint fewer layers, those with large activations and little computation",
+            "checkpoint fewer layers: only those with large activations and little computation",
             "https://docs.pytorch.org/docs/stable/checkpoint.html",
             words.ids(again),
         )

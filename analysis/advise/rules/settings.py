@@ -1,4 +1,4 @@
-"""Settings that cost time: checks left on, libraries left off, threads that idle."""
+"""Settings that cost time: checks left on, libraries switched off, idle threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.trace import CONVOLUTIONS
 
-_NOTED = 1_000  # ns: that autograd takes for an operator on a processor
+_NOTED = 1_000  # ns that autograd takes for an operator on a processor
 _CHECKS = ("aten::isnan", "aten::ne", "aten::any", "aten::isfinite", "aten::all")
 _THREADS = {
     "pytorch": "torch.set_num_threads(...), or OMP_NUM_THREADS=... in the environment",
@@ -21,9 +21,9 @@ _THREADS = {
 
 
 def checks(subject: Subject) -> list[Advice]:
-    """A mode for finding errors is left on."""
+    """A debugging mode is left on."""
     modes = {
-        "anomaly_detection": "autograd's anomaly detection is on: leave torch.autograd.set_detect_anomaly(True) out",
+        "anomaly_detection": "autograd's anomaly detection is on: remove torch.autograd.set_detect_anomaly(True)",
         "debug_nans": "jax_debug_nans is on: every result is checked and read back",
         "profiler": "a profiler of the framework runs in the measured steps",
     }
@@ -39,7 +39,7 @@ def checks(subject: Subject) -> list[Advice]:
             "debugging mode",
             on[0].split(":")[0],
             saves,
-            "the checks' own operators, and half of the time outside of kernels, where such modes note what is called",
+            "the checks' own operators, and half of the time outside kernels, in which such modes record what is called",
             [f"Operators that check values: {words.share(subject, words.time_of(tests))} {subject.per}.", *on[1:]],
             on[0].split(": ")[-1],
             "",
@@ -61,7 +61,7 @@ def without_onednn(subject: Subject) -> list[Advice]:
             "oneDNN",
             "oneDNN is off, and convolutions run by slower kernels",
             ns * 0.5,
-            "half of the convolutions' time, which is what oneDNN took of it on the machines that this was measured on",
+            "half of the convolutions' time: oneDNN halved it on the machines where this was measured",
             [f"Convolutions take {words.share(subject, ns)} {subject.per}: {words.kernels(rows)}."],
             words.text(subject, {
                 "pytorch": "torch.backends.mkldnn.enabled = True, which is the default",
@@ -80,7 +80,7 @@ def idle_threads(subject: Subject) -> list[Advice]:
     threads, cores = subject.setting("threads"), subject.cores
     if not subject.on_host or not threads or not cores or subject.used_ns is None:
         return []
-    free = round(cores - (subject.foreign_cores or 0.0))  # cores that other processes use are none for this one's threads
+    free = round(cores - (subject.foreign_cores or 0.0))  # without the cores that other processes use
     if threads >= free:
         return []
     rows = subject.kernels()
@@ -91,7 +91,7 @@ def idle_threads(subject: Subject) -> list[Advice]:
             "threads",
             f"operators use {threads} of {cores} cores",
             saves,
-            "kernels spread over all cores",
+            "kernels run on all free cores",
             [f"Cores kept busy on average: {busy:.1f} of {cores}. Kernels take {words.share(subject, words.time_of(rows))}."],
             words.text(subject, _THREADS).replace("...", str(free)),
             "",
@@ -102,7 +102,7 @@ def idle_threads(subject: Subject) -> list[Advice]:
 
 
 def autograd(subject: Subject) -> list[Advice]:
-    """Inference runs with autograd on, which notes each operator for a backward that never comes."""
+    """Inference runs with autograd on, which records each operator for a backward pass that never comes."""
     rows = subject.kernels()
     if not subject.on_host or subject.setting("autograd_in_inference") is not True:
         return []
@@ -113,15 +113,15 @@ def autograd(subject: Subject) -> list[Advice]:
             "autograd",
             "autograd is on while the model only infers",
             min(operators * _NOTED, words.time_of(host)),
-            f"{words.duration(_NOTED)} for each operator, as measured of small ones, of the time outside of kernels",
+            f"{words.duration(_NOTED)} for each operator, as measured for small ones, at most the time outside kernels",
             [
-                f"{words.count(operators)} operators that compute run {subject.per}, and each is noted for a backward that never "
-                "comes; what a backward would need stays in memory until the result is dropped."
+                f"{words.count(operators)} operators that compute run {subject.per}, and each is recorded for a backward pass "
+                "that never comes; what that pass would need stays in memory until the result is dropped."
             ],
             "with torch.inference_mode(): around the calls of the model, or with torch.no_grad():",
             "https://docs.pytorch.org/docs/stable/generated/torch.inference_mode.html",
             modelled=True,
-        )  # of no rows: what else is done about the host's time leaves less of it
+        )  # no rows: other remedies for the host's time reduce this saving
     ]
 
 

@@ -9,13 +9,13 @@ from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
 
 _REMEDY = (
-    "give each process a device of its own (CUDA_VISIBLE_DEVICES); where they must share one, start NVIDIA's MPS "
+    "give each process a device of its own (CUDA_VISIBLE_DEVICES); if they must share one, start NVIDIA's MPS "
     "(nvidia-cuda-mps-control -d)"
 )
 
 
 def interrupted(subject: Subject) -> list[Advice]:
-    """Kernels last longer than others of their kind by about one time slice each: another process had the device."""
+    """Kernels last about one time slice longer than others of their kind: another process had the device."""
     rows = subject.part(INTERRUPTED)
     ns = words.time_of(rows)
     found = interruptions(subject.trace) if ns else None
@@ -26,7 +26,7 @@ def interrupted(subject: Subject) -> list[Advice]:
             "shared device",
             "another process uses the same device: kernels are interrupted",
             ns,
-            "all of it, where no other process uses the device",
+            "all of it, if no other process uses the device",
             [
                 f"{words.share(subject, ns)} {subject.per}: {float(rows['count'].sum()):.3g} kernels were interrupted for about "
                 f"{words.duration(found.usual_ns)} each, as long as a time slice; others of the same kernel and grid were not."

@@ -1,4 +1,4 @@
-"""Blocking calls: the host waits for the device, and the device then for the host."""
+"""Blocking calls: the host waits for the device, and then the device for the host."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.trace import intervals
 
 _REMEDIES = {
-    "pytorch": "read results seldom: no .item(), .cpu(), print(tensor), nonzero() or `if tensor:` in the step; sum losses on the "
+    "pytorch": "read results rarely: no .item(), .cpu(), print(tensor), nonzero() or `if tensor:` in the step; sum losses on the "
     "device and read them every few steps; copies with non_blocking=True",
     "tensorflow": "return tensors from the tf.function and read them every few steps; no .numpy() in the step",
-    "tensorflow 1": "fetch losses and metrics every few steps, and not in each session.run",
+    "tensorflow 1": "fetch losses and metrics every few steps, not in each session.run",
     "mxnet": "no asnumpy(), asscalar() or wait_to_read() in the step; read metrics every few steps",
     "jax": "no float(loss), .item() or block_until_ready() in the step; read results of earlier steps",
-    "": "read results of the device seldom, and not in the middle of a step",
+    "": "read the device's results rarely, and not in the middle of a step",
 }
 
 
 def waits(subject: Subject) -> list[Advice]:
-    """The device ran out of work while the host waited for it."""
+    """The device runs out of work while the host waits for it."""
     if subject.on_host or not subject.waited_ns:
         return []
     return [
@@ -30,7 +30,7 @@ def waits(subject: Subject) -> list[Advice]:
             "synchronisation",
             "the host waits for the device, which then idles until the host has caught up",
             subject.waited_ns,
-            "the idle time that begins while the host waits, and no more than it waits",
+            "the idle time that begins while the host waits, but no more than the host waits",
             [f"The device idles {words.share(subject, subject.waited_ns)} {subject.per} after such waits.", *_calls(subject)],
             words.text(subject, _REMEDIES),
             "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html" if subject.framework == "pytorch" else "",
@@ -39,7 +39,7 @@ def waits(subject: Subject) -> list[Advice]:
 
 
 def _calls(subject: Subject) -> list[str]:
-    """Return sentences on the calls that wait, and on the operators that make them."""
+    """Name the calls that wait, and the operators and lines that make them."""
     calls = subject.waiting_calls
     mine = calls[(calls["end_ns"] - calls["start_ns"] > 0).to_numpy(bool)]
     if mine.empty:
@@ -54,14 +54,14 @@ def _calls(subject: Subject) -> list[str]:
 
 
 def _operators(subject: Subject, calls: pd.DataFrame) -> list[str]:
-    """Return a sentence on the innermost operators around calls."""
+    """Name the innermost operators around calls."""
     took = (calls["end_ns"] - calls["start_ns"]).to_numpy(np.int64)
     named = launches.named(launches.operators(subject.trace, calls), took / max(subject.count, 1))
     return [f"Made by {named}."] if named else []
 
 
 def _lines(subject: Subject, calls: pd.DataFrame) -> list[str]:
-    """Return a sentence on the lines, or functions, of the program in which calls of the loop's thread are made."""
+    """Name the lines, or functions, of the program that make these calls, for threads with lines on the timeline."""
     lines = subject.trace.host_lines.sort_values("start_ns", ignore_index=True)
     calls = calls[calls["thread"].isin(lines["thread"].unique()).to_numpy(bool)]
     at = intervals.containing(calls["start_ns"].to_numpy(np.int64), *intervals.edges(lines))

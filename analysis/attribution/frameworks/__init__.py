@@ -1,4 +1,4 @@
-"""From one framework's raw evidence of a kernels pass to operators and kernels with their layers: one module a framework."""
+"""Turn one framework's raw evidence of a kernels pass into operators and kernels with their layers: a module per framework."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from kernelscope.analysis.attribution.frameworks import keras_loops
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace, empty, intervals
 
-_READS = ("item", "tolist", "cpu", "numpy")  # ranges around methods of tensors on the host that read their values
+_READS = ("item", "tolist", "cpu", "numpy")  # ranges around methods that read a tensor's values on the host
 _CLIPS = "clip gradients"  # the range around torch.nn.utils.clip_grad_norm_
-CLIPPING = f"({_CLIPS})"  # in place of a layer: what runs in it
+CLIPPING = f"({_CLIPS})"  # stands in place of a layer for the work in it
 
 _SET_NS, _SLEWED = (
     10_000_000,
     0.1,
-)  # what a clock gains between anchors that is steered, not set: chrony slews by 8.3%
+)  # most that a steered clock gains between anchors: chrony slews by 8.3%; beyond it was set
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Converts other clocks to our monotonic one through the anchors that the child wrote (`anchors` of child.json)."""
+    """Converts other clocks to our monotonic one by the anchors that the child wrote (`anchors` of child.json)."""
 
     monotonic_ns: npt.NDArray[np.int64]
     wall_ns: npt.NDArray[np.int64]
 
     @classmethod
     def from_anchors(cls, anchors: list[dict[str, int]], folder: Path | None = None) -> Clock:
-        """Return the clock that a pass's anchors describe; raise EvidenceError where the wall clock was set between them.
+        """Return the clock that a pass's anchors describe; raise EvidenceError if the wall clock was set between them.
 
-        folder: of the pass, for that.
+        folder: the pass's folder, for the message.
         """
         table = pd.DataFrame(anchors)
         ours, wall = (table[name].to_numpy(np.int64) for name in ("monotonic_ns", "wall_ns"))
@@ -43,13 +43,13 @@ class Clock:
         if (np.abs(gained) > _SET_NS + _SLEWED * np.diff(ours)).any():
             where = f"{folder}: " if folder else ""
             raise EvidenceError(
-                f"{where}the machine's clock was set by {gained.sum() / 1e9:+,.1f} s while this was recorded, so that what the "
-                "libraries wrote cannot be placed in time; record it again"
+                f"{where}the machine's clock was set by {gained.sum() / 1e9:+,.1f} s during the recording, so the libraries' "
+                "output cannot be placed in time; record it again"
             )
         return cls(ours, wall)
 
     def from_wall(self, wall_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return monotonic times for wall-clock times, in ns: shifted by the offset interpolated between anchors."""
+        """Return monotonic times for wall-clock times, in ns, by the offset interpolated between anchors."""
         base = int(self.wall_ns[0])
         offsets = (self.monotonic_ns - self.wall_ns) - (self.monotonic_ns[0] - self.wall_ns[0])
         shift = np.interp((wall_ns - base).astype(float), (self.wall_ns - base).astype(float), offsets.astype(float))
@@ -62,7 +62,7 @@ class Context:
 
     steps, ranges: tables of analysis.trace (steps of the pass, warm-up included). network: as workloads.networks.as_dict
     wrote it. mode: train or infer. report: child.json (versions, settings, methods, operator_files, anchors). device: cpu or
-    cuda. collector: what recorded the device's work (framework, nsys, nvprof, cupti); null where the run does not say.
+    cuda. collector: what recorded the device's work (framework, nsys, nvprof, cupti); None if the run does not say.
     """
 
     steps: pd.DataFrame
@@ -75,18 +75,18 @@ class Context:
     collector: str | None = None
 
     def in_steps(self, at: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return which times are inside of measured steps."""
+        """Return which times are inside measured steps."""
         measured = self.steps[~self.steps["warmup"]].sort_values("start_ns")
         return intervals.containing(at, *intervals.edges(measured)) >= 0
 
 
 @dataclass
 class Evidence:
-    """What came out: tables of analysis.trace and counts of what could not be read or placed, by name.
+    """The result: tables of analysis.trace, and counts of what could not be read or placed, by name.
 
-    ranges: beside those of the pass, what processors' libraries of communication were busy with, on threads of their own.
-    info: more for the Trace's info, such as what is known of each device. unavailable: what is missing, with the reason.
-    captured: all of the framework's own trace as its capture's module reads it, where it was read for the operators anyway.
+    ranges: added to those of the pass: what communication libraries did on the CPU, on threads of their own. info: additions to
+    the Trace's info, such as facts about each device. unavailable: what is missing, with the reason. captured: the framework's
+    whole trace as the module of its capture format reads it, if it was read for the operators anyway.
     """
 
     operators: pd.DataFrame
@@ -104,14 +104,14 @@ class Evidence:
 
 
 def placed_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
-    """Return the ranges with what they and those around them say: each of the functions below, and keras_loops.placed."""
+    """Return the ranges, corrected by their context: all functions below, and keras_loops.placed."""
     return recomputed_ranges(input_ranges(keras_loops.placed(optimizers_reads(clipping_ranges(ranges)))))
 
 
 def clipping_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
-    """Return the ranges with those of PyTorch's clip_grad_norm_ as a part of the step by itself, which updates no parameter.
+    """Return the ranges with those of PyTorch's clip_grad_norm_ as a part of the step of their own; it updates no parameter.
 
-    Runs recorded before say that it is of the optimizer's phase, which a program's own loop that clips is not.
+    Older runs assign it to the optimizer's phase, unlike clipping that a program writes itself.
     """
     mine = ((ranges["category"] == "phase") & (ranges["name"] == _CLIPS)).fillna(False).to_numpy(bool)
     values = {"phase": "other", "layer": CLIPPING}
@@ -120,9 +120,9 @@ def clipping_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
 
 
 def optimizers_reads(ranges: pd.DataFrame) -> pd.DataFrame:
-    """Return the ranges with those of values that PyTorch's optimizers read as theirs; Adam reads a count for each parameter.
+    """Return the ranges with values that PyTorch's optimizers read assigned to the optimizer; Adam reads a count per parameter.
 
-    Such a range says nothing of its phase, and would hide that of the range around it.
+    Such a range has no phase of its own, and would hide the phase of the range around it.
     """
     reads = ((ranges["category"] == "phase") & (ranges["phase"] == "other") & ranges["name"].isin(_READS)).fillna(False)
     others = ranges[(~reads & ranges["phase"].notna()).to_numpy(bool)]
@@ -136,9 +136,9 @@ def optimizers_reads(ranges: pd.DataFrame) -> pd.DataFrame:
 
 
 def input_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
-    """Return the ranges with those that lie in the making of a batch as input, of the phase data and no layer's.
+    """Return the ranges with those inside the making of a batch as input: of the phase data, and of no layer.
 
-    A data set transforms its samples with modules and functions that have ranges of their own.
+    A data set may transform its samples with modules and functions that have ranges.
     """
     making = ranges[(ranges["category"] == "data").to_numpy(bool)]
     says = (ranges["layer"].notna() | ranges["phase"].notna()).to_numpy(bool) & (ranges["category"] != "data").to_numpy(bool)
@@ -151,10 +151,10 @@ def input_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
 
 
 def recomputed_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
-    """Return the ranges with those of forward calls during a backward pass in the phase backward.
+    """Return the ranges with forward calls during a backward pass assigned to the phase backward.
 
-    Gradient checkpointing calls layers again while gradients are computed. Their ranges say forward, as hooks around a call
-    do; the time is the backward phase's all the same, and what runs there shows the repeated work.
+    Gradient checkpointing calls layers again while gradients are computed. Their ranges say forward, as the hooks wrote them,
+    but the time belongs to the backward phase. The kernels in them show the repeated work.
     """
     phase, category = (ranges[name].astype("string") for name in ("phase", "category"))
     around = ranges[(category == "phase") & (phase == "backward")].sort_values("start_ns")

@@ -1,7 +1,7 @@
-"""Caffe2: its operators, each run and timed on its own, and MKL's lines of what it computed inside of them.
+"""Caffe2: its operators, each run and timed on its own, and the lines that MKL printed for the work inside them.
 
-A line of MKL has no time of day. It stands between the marks of the range around its operator, and lines of one operator follow
-each other: the first one is taken to start with the operator.
+MKL's lines have no time of day. A line stands between the marks of the range around its operator. The first line of an operator
+is taken to start with the operator, and each further line to follow the one before.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from kernelscope.analysis.files import stream
 from kernelscope.analysis.formats.mkl import verbose_tables as mkl_verbose
 
 STREAM_FILE = "stdout.raw"
-_CLOSE_NS = 1_000_000  # an operator begins at once after its range was opened
+_CLOSE_NS = 1_000_000  # an operator begins right after its range was opened
 _KINDS = {
     "Conv": "convolution forward",
-    "ConvGradient": "convolution weight gradient",  # and the data's, in one operator
+    "ConvGradient": "convolution weight gradient",  # and the data gradient, in one operator
     "FC": "gemm",
     "FCGradient": "gemm",
     "SoftmaxWithLoss": "softmax",
@@ -35,13 +35,13 @@ _KINDS = {
 
 
 def read(folder: Path, context: Context) -> Evidence:
-    """Return operators and kernels of a kernels pass; raises EvidenceError when a file of it cannot be read."""
+    """Return operators and kernels of a kernels pass; raise EvidenceError if one of its files cannot be read."""
     fit = partial(_placed, folder / STREAM_FILE)
     return timed.read(folder, "caffe2", _KINDS.get, "operator name", context, fit, blas="mkl")
 
 
 def _placed(path: Path, calls: pd.DataFrame, operators: pd.DataFrame) -> pd.DataFrame:
-    """Return MKL's calls in the operators whose ranges they were printed in; calls: the empty table of them."""
+    """Return MKL's calls, placed in the operators in whose ranges they were printed. calls: the empty table of calls."""
     split = stream.split(path)
     lines = mkl_verbose.parse(split.mkl)
     if lines.empty or operators.empty or split.markers.empty:

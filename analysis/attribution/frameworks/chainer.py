@@ -1,4 +1,4 @@
-"""Chainer: its functions as its hooks saw them, and numpy's calls of OpenBLAS inside of them."""
+"""Chainer: its functions as its hooks saw them, and numpy's OpenBLAS calls inside them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from pathlib import Path
 
 from kernelscope.analysis.attribution.frameworks import Context, Evidence, timed
 
-# Chainer's functions whose names say something else than what they are used for, or nothing that classify knows
+# Chainer's functions whose names mislead about what they are used for, or that classify does not know
 _KINDS = {
     "im2col": "layout",
     "col2im": "layout",
     "Convolution2DFunction": "convolution forward",
-    "Deconvolution2DFunction": "convolution data gradient",  # of a convolution's backward; none of the networks has one
+    "Deconvolution2DFunction": "convolution data gradient",  # in a convolution's backward; no network has a deconvolution
     "Convolution2DGradW": "convolution weight gradient",
     "LinearFunction": "gemm",
     "LinearGradWeight": "gemm",
@@ -20,5 +20,5 @@ _KINDS = {
 
 
 def read(folder: Path, context: Context) -> Evidence:
-    """Return operators and kernels of a kernels pass; raises EvidenceError when a file of it cannot be read."""
+    """Return operators and kernels of a kernels pass; raise EvidenceError if one of its files cannot be read."""
     return timed.read(folder, "numpy", _KINDS.get, "launch range", context)

@@ -1,9 +1,10 @@
-"""How a collector's clock relates to ours: by the ranges that we recorded and that it recorded too.
+"""Relate a collector's clock to ours by the ranges that both recorded.
 
-The k-th range of a name on a thread is the same range in both recordings where both have as many of that name there; steps have
-a name each. Our time stamps are taken just inside of the collector's, after its range began and before it ended, so that what the
-taking costs cancels in the middle of both. The offset is the median over neighbouring ranges, interpolated between them: our
-clock is steered by the network's time, a processor's counter is not, and some ppm of drift are many microseconds over a pass.
+The k-th range of a name on a thread is the same in both recordings if both have equally many of that name there; each step has
+a name of its own. Our time stamps are taken just inside the collector's: after its range began and before it ended. The cost of
+taking them therefore cancels in the middle of both. The offset is the median over neighbouring ranges, interpolated between
+them: our clock is steered by network time and a processor's counter is not, so that even a drift of a few ppm is many
+microseconds over a pass.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from kernelscope.analysis.attribution.frameworks import Clock
 
 Int = npt.NDArray[np.int64]
 
-_GROUP, _GROUPS = 16, 64  # ranges whose median is one point of the offset; at most so many points
+_GROUP, _GROUPS = 16, 64  # ranges whose median is one point of the offset; most points
 
 
 @dataclass(frozen=True)
 class ClockCorrelation:
-    """clock: from_wall takes the collector's times to ours. threads: ours by the collector's number.
+    """How two clocks relate. clock: from_wall converts the collector's times to ours. threads: ours by the collector's ids.
 
-    ranges: how many were matched. spread_ns: from the 5th to the 95th percentile of what the offset leaves of their differences.
+    ranges: how many were matched. spread_ns: 5th to 95th percentile of the differences that remain after the offset.
     """
 
     clock: Clock
@@ -35,7 +36,7 @@ class ClockCorrelation:
 
 
 def by_ranges(captured: pd.DataFrame, ours: pd.DataFrame) -> ClockCorrelation | None:
-    """Return the correlation of two recordings of the same ranges (tables of the Trace); None where they have none in common."""
+    """Return the correlation of two recordings of the same ranges (tables of the Trace); None if they have none in common."""
     known = (captured["nested"] & (captured["category"] == "user") & captured["domain"].isna()).to_numpy(dtype=bool)
     names = ours["name"].cat.categories
     theirs, mine = _keyed(captured[known], names), _keyed(ours, names)
@@ -54,7 +55,7 @@ def by_ranges(captured: pd.DataFrame, ours: pd.DataFrame) -> ClockCorrelation | 
 
 
 def _keyed(ranges: pd.DataFrame, names: pd.Index) -> pd.DataFrame:
-    """Return thread, name as its number in `names`, and the middle of the ranges that have one of these names."""
+    """Return thread, name (as its number in `names`), start and middle of the ranges that have one of these names."""
     name = ranges["name"].cat.set_categories(names).cat.codes.to_numpy()
     start, end = (ranges[edge].to_numpy(np.int64) for edge in ("start_ns", "end_ns"))
     table = pd.DataFrame({"thread": ranges["thread"].to_numpy(np.int64), "name": name, "middle": start + (end - start) // 2})
@@ -62,7 +63,7 @@ def _keyed(ranges: pd.DataFrame, names: pd.Index) -> pd.DataFrame:
 
 
 def _same_threads(theirs: pd.DataFrame, mine: pd.DataFrame) -> dict[int, int]:
-    """Return which of our threads each of the collector's is: the one with most ranges of the same names."""
+    """Return our thread for each of the collector's: the one with the most ranges of the same names."""
     counts = [table.groupby(["thread", "name"]).size().rename("size").reset_index() for table in (theirs, mine)]
     both = counts[0].merge(counts[1], on="name", suffixes=("_theirs", "_mine"))
     both["common"] = np.minimum(both["size_theirs"], both["size_mine"])
@@ -73,7 +74,7 @@ def _same_threads(theirs: pd.DataFrame, mine: pd.DataFrame) -> dict[int, int]:
 
 
 def _ranked(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the ranges with their rank among those of their name and thread, and how many these are."""
+    """Return the ranges with their rank within their name and thread, and the size of that group."""
     ordered = table.sort_values("start", kind="stable")
     groups = ordered.groupby(["thread", "name"])
     return ordered.assign(rank=groups.cumcount(), size=groups["middle"].transform("size"))[
@@ -82,7 +83,7 @@ def _ranked(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _clock(at: Int, difference: Int) -> Clock:
-    """Return the clock whose offset is the median difference of groups of neighbours; `at` ascends."""
+    """Return the clock whose offset is the median difference of groups of neighbours; `at` is sorted."""
     groups = int(np.clip(len(at) // _GROUP, 1, _GROUPS))
     cuts = np.linspace(0, len(at), groups + 1).astype(np.int64)
     base = int(difference[0])

@@ -1,11 +1,11 @@
-"""CNTK: nodes of its profiler's timeline, on our clock, with the timed calls of MKL inside of them.
+"""CNTK: nodes of its profiler's timeline, on our clock, with the timed calls of MKL inside them.
 
-One call of CNTK's library runs a whole minibatch or evaluation. The profiler's events are given to these calls in order, and
-one offset puts each event inside its call. A node's layer comes from the graph by its name; what the trainer adds to the
-graph itself (the sum of the losses) belongs to the layer that runs before it ("graph order").
+One call of CNTK's library runs a whole minibatch or evaluation. The profiler's events are assigned to these calls in order, and
+one offset puts each event inside its call. The graph gives a node's layer by its name. Nodes that the trainer adds itself (the
+sum of the losses) belong to the layer that runs before them ("graph order").
 
-MKL's calls carry our own clock's times, so the node that runs at that moment ran them. Where calls could not be timed, lines
-of MKL_VERBOSE are given to nodes by the order of equal products (see cntk_stream).
+MKL's calls carry times of our own clock, so they belong to the node that runs at that moment. If calls could not be timed,
+lines of MKL_VERBOSE are assigned to nodes by the order of equal products (see cntk_stream).
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from kernelscope.analysis.trace.records import read_object
 Int = npt.NDArray[np.int64]
 
 TIMELINE_FILE, GRAPH_FILE, CALLS_FILE, STREAM_FILE = "operators.cntk.json", "graph.json", "calls.mkl.jsonl", "stdout.raw"
-CALL = "cntk call"  # the range that the hooks open around CNTK's library
+CALL = "cntk call"  # the range that our hooks open around CNTK's library
 WEIGHT_UPDATE = "Weight Update"
 
-_OFFSETS = 201  # tried between the bounds, which are some 10 to 100 microseconds apart, and in training sessions a step
-_ROUNDS = 3  # each between the neighbours of the best before
+_OFFSETS = 201  # tried between the bounds: 10 to 100 us apart, in training sessions one step
+_ROUNDS = 3  # each searches between the neighbours of the last best offset
 
-# Bookkeeping of gradients: CNTK times it like a node, but nothing is computed
+# Bookkeeping of gradients: CNTK times it like a node, but computes nothing
 _NO_KERNELS = ("Input", "Parameter", "Constant", "Combine")
-# Nodes that leave all computation to MKL: what remains of their time is the host's
+# Nodes that leave all computation to MKL: the rest of their time is the host's
 _ALL_MKL = ("Times", "TransposeTimes", "Convolution")
-# What classify does not know: these gather or pass on values
+# Operators that classify does not know: these gather or pass on values
 _OTHER_KINDS = {"NoOp": "copy", "PackedIndex": "copy", "ReconcileDynamicAxis": "copy", "ToSequence": "copy"}
 
 
 def read(folder: Path, context: Context) -> Evidence:
-    """Return operators and kernels of one pass; raises EvidenceError for a timeline or graph that cannot be read."""
+    """Return operators and kernels of one pass; raise EvidenceError if its timeline or graph cannot be read."""
     graph = read_object(folder / GRAPH_FILE)
     timeline = read_timeline(_existing(folder, TIMELINE_FILE))
     diagnostics = {"cntk_unpaired_events": int(timeline.attrs["unpaired"])}
@@ -68,13 +68,13 @@ def _existing(folder: Path, name: str) -> Path:
     for candidate in (folder / name, folder / f"{name}.gz"):
         if candidate.is_file():
             return candidate
-    raise EvidenceError(f"{folder / name}: not there; the pass ended before CNTK's profiler wrote it, run it again")
+    raise EvidenceError(f"{folder / name}: missing; the pass ended before CNTK's profiler wrote it, run it again")
 
 
 def _on_our_clock(
     timeline: pd.DataFrame, graph: dict[str, Any], context: Context, timed: pd.DataFrame | None, diagnostics: dict[str, int]
 ) -> pd.DataFrame:
-    """Return the events with our clock's times; what belongs to no call of a step is left out and counted."""
+    """Return the events with times of our clock; events outside every step's calls are left out and counted."""
     started = int(graph["profiler"]["before_ns"])
     ranges = text_columns(context.ranges)
     calls = ranges[(ranges["name"] == CALL) & (ranges["start_ns"] >= started)].sort_values("start_ns")
@@ -87,14 +87,14 @@ def _on_our_clock(
     if events.empty:
         return events
     number, lowest, highest = _bounds(events, call_start, call_end)
-    if lowest.max() > highest.min():  # a training session goes on a little after it has reported a minibatch's end
+    if lowest.max() > highest.min():  # a training session runs on briefly after it reported a minibatch's end
         number, _, highest = _bounds(events[_holds_calls(events)], call_start, call_end)
         lowest = call_start[number] - events.groupby("call")["start_ns"].min().reindex(number).to_numpy(np.int64)
     low, high = int(lowest.max()), int(highest.min())
     chosen, residual = (low + high) // 2, abs(high - low) // 2
     if timed is not None and low < high:
         chosen, residual = _offset_by_calls(events, timed, low, high)
-    # one offset puts all events inside their calls; where clocks drift apart, each call takes the nearest that does
+    # one offset puts all events inside their calls; if the clocks drift apart, each call takes the nearest offset that does
     offset = np.clip(chosen, np.minimum(lowest, highest), highest)
     diagnostics["cntk_clock_residual_ns"] = residual
     shift = pd.Series(offset, index=number).reindex(events["call"]).fillna(chosen).to_numpy(np.int64)
@@ -109,7 +109,7 @@ def _holds_calls(events: pd.DataFrame) -> pd.Series[bool]:
 
 
 def _bounds(events: pd.DataFrame, call_start: Int, call_end: Int) -> tuple[Int, Int, Int]:
-    """Return the numbers of the calls that hold events, and between which offsets all of theirs lie inside of them."""
+    """Return the numbers of the calls that hold events, and the least and greatest offset that keep all their events inside."""
     per_call = events.groupby("call").agg(first=("start_ns", "min"), last=("end_ns", "max"))
     number = per_call.index.to_numpy()
     # ends are cut off to microseconds
@@ -117,7 +117,7 @@ def _bounds(events: pd.DataFrame, call_start: Int, call_end: Int) -> tuple[Int, 
 
 
 def _offset_by_calls(events: pd.DataFrame, timed: pd.DataFrame, low: int, high: int) -> tuple[int, int]:
-    """Return the offset between low and high that puts most of MKL's calls inside events, and half the width of its choice."""
+    """Return the offset from low to high that puts most MKL calls inside events, and half the width of equally good ones."""
     nodes = events[_holds_calls(events) & (events["end_ns"] > events["start_ns"])].sort_values("start_ns")
     start, end = nodes["start_ns"].to_numpy(), nodes["end_ns"].to_numpy() + US
     call_start, call_end = timed["start_ns"].to_numpy(), timed["end_ns"].to_numpy()
@@ -129,7 +129,7 @@ def _offset_by_calls(events: pd.DataFrame, timed: pd.DataFrame, low: int, high: 
             inside[number] = ((start[at] <= call_start - offset) & (call_end - offset <= end[at])).sum()
         best = np.flatnonzero(inside == inside.max())
         chosen = offsets[best]
-        # where calls lie wide apart, the best of these offsets is only near the best of all
+        # if calls lie far apart, the best of these offsets is only near the overall best
         low, high = int(offsets[max(best[0] - 1, 0)]), int(offsets[min(best[-1] + 1, len(offsets) - 1)])
     return int(chosen[0] + chosen[-1]) // 2, int(chosen[-1] - chosen[0]) // 2
 
@@ -137,8 +137,8 @@ def _offset_by_calls(events: pd.DataFrame, timed: pd.DataFrame, low: int, high: 
 def _call_of_event(timeline: pd.DataFrame, call_start: Int, rough: int) -> Int:
     """Return the number of the call that each event belongs to, -1 for none.
 
-    Minibatches are counted, and all events within one belong to it; evaluations run the same nodes every time, so equal
-    parts of the events belong to each. Where neither fits, the time after the profiler's start decides.
+    If the minibatch events match the calls, all events within one belong to its call. Evaluations run the same nodes every
+    time, so each gets an equal part of the events. If neither fits, the time since the profiler's start decides.
     """
     start = timeline["start_ns"].to_numpy()
     minibatch = timeline["name"].str.lstrip("_").eq("Minibatch Iteration").to_numpy(dtype=bool)
@@ -150,7 +150,7 @@ def _call_of_event(timeline: pd.DataFrame, call_start: Int, rough: int) -> Int:
 
 
 def _operators(events: pd.DataFrame, graph: dict[str, Any]) -> pd.DataFrame:
-    """Return the events as the Trace's operators."""
+    """Return the events as operators of the Trace."""
     nodes = pd.DataFrame.from_dict(graph["nodes"], orient="index", columns=["op", "layer", "shape"])
     for group, kind in (("parameters", "Parameter"), ("inputs", "Input")):
         known = pd.DataFrame.from_dict(graph[group], orient="index", columns=["layer", "shape"])
@@ -159,9 +159,9 @@ def _operators(events: pd.DataFrame, graph: dict[str, Any]) -> pd.DataFrame:
     name = events["node"].str.replace(r"\d+$", "", regex=True).fillna(events["name"].str.lstrip("_"))
     layer = known["layer"].astype("string").set_axis(events.index)
     is_node = events["node"].notna()
-    # the first node of a call after a known one, in its direction: forward follows what feeds it, backward precedes it
+    # take the layer of the nearest known node in the call's order: forward of what feeds a node, backward of what follows it
     keys = [events["call"], events["phase"]]
-    updating, holds = _in_updates(events)  # a learner that is written as a graph has nodes of its own
+    updating, holds = _in_updates(events)  # a learner written as a graph has nodes of its own
     near = layer.groupby(keys).ffill().fillna(layer.groupby(keys).bfill())
     ordered = is_node & layer.isna() & near.notna() & ~updating
     attribution = pd.Series("operator name", index=events.index, dtype="string").mask(ordered, "graph order")
@@ -183,11 +183,11 @@ def _operators(events: pd.DataFrame, graph: dict[str, Any]) -> pd.DataFrame:
 
 
 def _in_updates(events: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
-    """Return which nodes run inside of a weight update, and which weight updates hold such nodes."""
+    """Return which nodes run inside a weight update, and which weight updates hold such nodes."""
     is_update = events["name"].str.lstrip("_").eq(WEIGHT_UPDATE)
     updates = events[is_update].sort_values("start_ns")
     at = np.searchsorted(updates["start_ns"].to_numpy(np.int64), events["start_ns"].to_numpy(np.int64), side="right") - 1
-    ends = np.append(updates["end_ns"].to_numpy(np.int64), 0)  # where -1 leads: none
+    ends = np.append(updates["end_ns"].to_numpy(np.int64), 0)  # the last one is for -1: none
     inside = events["node"].notna() & (at >= 0) & (events["end_ns"].to_numpy(np.int64) <= ends[at] + US)
     return inside, is_update & events.index.isin(updates.index[np.unique(at[inside.to_numpy(bool)])])
 
@@ -197,14 +197,14 @@ def _no_operators(columns: dict[str, Any], kept: list[str]) -> pd.DataFrame:
 
 
 def _shape_text(sizes: object, batch: int | None) -> str | None:
-    """Return a node's output shape as text, samples first."""
+    """Return a node's output shape as text, batch size first."""
     if not isinstance(sizes, list):
         return None
     return "x".join(str(size) for size in ([batch] if batch else []) + sizes)
 
 
 def _timed_calls(folder: Path) -> pd.DataFrame | None:
-    """Return MKL's calls with real times, or None when the pass has none."""
+    """Return MKL's calls with their times; None if the pass has none."""
     path = next((p for p in (folder / CALLS_FILE, folder / f"{CALLS_FILE}.gz") if p.is_file()), None)
     if path is None:
         return None
@@ -214,21 +214,21 @@ def _timed_calls(folder: Path) -> pd.DataFrame | None:
         table = pyarrow.json.read_json(io.BytesIO(content)).to_pandas() if content.strip() else cntk_stream.no_calls()
     except (OSError, pa.ArrowInvalid) as error:
         message = str(error).splitlines()[0]
-        raise EvidenceError(f"{path}: no whole list of MKL's calls ({message}); record the run again") from error
+        raise EvidenceError(f"{path}: not a complete list of MKL's calls ({message}); record the run again") from error
     return table.rename(columns={"function": "name"})
 
 
 def _computing(operators: pd.DataFrame) -> pd.Series[bool]:
-    """Return which operators compute: nodes but for bookkeeping, and the weight update; none of them contains another."""
+    """Return which operators compute: nodes except bookkeeping, and the weight update; none of them contains another."""
     update = (operators["name"] == WEIGHT_UPDATE) & ~operators["holds_nodes"]
     return (operators["is_node"] & ~operators["name"].isin(_NO_KERNELS)) | update
 
 
 def _owned(calls: pd.DataFrame, operators: pd.DataFrame, diagnostics: dict[str, int]) -> pd.DataFrame:
-    """Add the operator that ran each call (`owner` is its row, -1 for none), its layer, phase and attribution.
+    """Add the operator that ran each call (`owner` is its row, -1 for none), and its layer, phase and attribution.
 
-    A product that a loop leaves for its end, such as a recurrent weight's gradient, runs between nodes: it belongs to the
-    layer of the nodes before and after it if that is the same ("graph order").
+    A product that a loop computes at its end, such as a recurrent weight's gradient, runs between nodes. It belongs to the
+    layer of the nodes before and after it if both have the same ("graph order").
     """
     leaves = operators[_computing(operators)].sort_values("start_ns")
     middle = (calls["start_ns"].to_numpy() + calls["end_ns"].to_numpy()) // 2
@@ -253,9 +253,9 @@ def _owned(calls: pd.DataFrame, operators: pd.DataFrame, diagnostics: dict[str, 
 
 
 def _mkl_kernels(calls: pd.DataFrame, graph: dict[str, Any], context: Context) -> pd.DataFrame:
-    """Return MKL's calls as kernels; in the weight update, the parameter of that size stands beside the problem.
+    """Return MKL's calls as kernels; in the weight update, the problem also names the parameter of that size.
 
-    A primitive whose creation nobody saw, such as a normalization, computes what its node does.
+    A primitive whose creation was not recorded, such as a normalization, has its node's kind.
     """
     optimizer = calls["phase"] == "optimizer"
     unknown = (calls["kind"] == classify.UNKNOWN) & calls["operator"].notna()
@@ -272,7 +272,7 @@ def _mkl_kernels(calls: pd.DataFrame, graph: dict[str, Any], context: Context) -
 
 
 def _with_parameter(problem: pd.Series, graph: dict[str, Any]) -> pd.Series:
-    """Return the problems "n840" with the parameter that alone has so many elements: "n840 fc3.W"."""
+    """Return the problems "n840" with the only parameter that has that many elements: "n840 fc3.W"."""
     rows = [(f"n{int(np.prod(p['shape']))}", f"{p['layer']}.{p['name']}") for p in graph["parameters"].values()]
     sizes = pd.DataFrame(rows, columns=["problem", "parameter"]).drop_duplicates("problem", keep=False)
     names = problem.map(sizes.set_index("problem")["parameter"]).astype("string")
@@ -280,10 +280,10 @@ def _with_parameter(problem: pd.Series, graph: dict[str, Any]) -> pd.Series:
 
 
 def _node_kernels(operators: pd.DataFrame, calls: pd.DataFrame, context: Context) -> pd.DataFrame:
-    """Return as kernels what nodes compute by themselves.
+    """Return the work that nodes compute themselves as kernels.
 
-    That is all of a node without calls, and else its longest time between calls. A weight update that is not made of axpy
-    computes each parameter between two calls.
+    For a node without calls that is all of its time, otherwise its longest time between calls. A weight update without axpy
+    calls computes a parameter between every two calls.
     """
     candidates = operators[_computing(operators)]
     owned = calls[calls["owner"] >= 0]
@@ -315,10 +315,10 @@ def _node_kernels(operators: pd.DataFrame, calls: pd.DataFrame, context: Context
 
 
 def _kinds(nodes: pd.DataFrame, context: Context) -> pd.Series:
-    """Return the kind of what each node computes."""
+    """Return the kind of work that each node does."""
     kind = classify.kinds(nodes["name"], nodes["phase"])
     kind = kind.mask(kind == classify.UNKNOWN, nodes["name"].map(_OTHER_KINDS).astype("string")).fillna(classify.UNKNOWN)
-    dropout = nodes["name"] == "Dropout"  # draws its mask forward in training, multiplies by it backward, else passes on
+    dropout = nodes["name"] == "Dropout"  # draws a mask forward in training, multiplies by it backward, else passes values on
     kind = kind.mask(dropout & (nodes["phase"] == "backward"), "elementwise")
     if context.mode == "infer":
         kind = kind.mask(dropout, "copy")
@@ -326,10 +326,10 @@ def _kinds(nodes: pd.DataFrame, context: Context) -> pd.Series:
 
 
 def _free_times(nodes: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
-    """Return owner, start_ns, end_ns and duration_ns of the times of each node in which none of its calls runs."""
+    """Return owner, start_ns, end_ns and duration_ns of each node's time in which none of its calls runs."""
     mine = calls[calls["owner"].isin(nodes.index)]
     owner = np.concatenate([nodes.index.to_numpy(), mine["owner"].to_numpy()]).astype(np.int64)
-    # free times begin with the node or at a call's end, and last until the next call's start or the node's end
+    # free times begin with the node or at the end of a call; they last until the next call's start or the node's end
     begin = np.concatenate([nodes["start_ns"].to_numpy(), mine["end_ns"].to_numpy()]).astype(np.int64)
     until = np.concatenate([nodes["end_ns"].to_numpy(), mine["start_ns"].to_numpy()]).astype(np.int64)
     begin, until = begin[np.lexsort((begin, owner))], until[np.lexsort((until, owner))]

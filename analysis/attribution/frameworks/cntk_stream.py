@@ -1,4 +1,4 @@
-"""MKL_VERBOSE lines of a CNTK run, placed in its nodes: the way out where calls of MKL cannot be timed."""
+"""Place MKL_VERBOSE lines of a CNTK run in its nodes: the fallback where calls of MKL cannot be timed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS = (
 
 
 def no_calls() -> pd.DataFrame:
-    """Return the table of calls without rows."""
+    """Return an empty table of calls."""
     return pd.DataFrame({column: pd.Series(dtype="object") for column in COLUMNS})
 
 
@@ -26,9 +26,9 @@ def place(
 ) -> pd.DataFrame:
     """Return the matrix products of a captured stream, each in the node that ran it.
 
-    Within a step, the n-th product of certain dimensions belongs to the n-th execution of the nodes whose parameters have
-    these dimensions: as output and input size forward, as both sides of a gradient backward. It starts with its node, or
-    after the node's first product. Other lines are counted in the diagnostics and left out.
+    Within a step, the n-th product of certain dimensions belongs to the n-th execution of the nodes whose parameters have these
+    dimensions: output and input size in forward, both sides of a gradient in backward. It starts with its node, or after the
+    node's earlier products. Other lines are left out and counted in the diagnostics.
     """
     result = stream.split(path)
     lines = mkl_verbose.parse(result.mkl)
@@ -52,7 +52,7 @@ def place(
 
 
 def _step_of(line_number: pd.Series, markers: pd.DataFrame, steps: pd.DataFrame) -> pd.Series:
-    """Return the step in whose markers each line stands; null outside of measured steps."""
+    """Return the step between whose markers each line stands; null outside of measured steps."""
     marks = markers[markers["name"].str.match(r"step \d+$")]
     number = marks["name"].str.slice(len("step ")).astype("int64").where(marks["edge"] == "B")
     at = marks["line_number"].searchsorted(line_number) - 1
@@ -61,7 +61,7 @@ def _step_of(line_number: pd.Series, markers: pd.DataFrame, steps: pd.DataFrame)
 
 
 def _expected(operators: pd.DataFrame, steps: pd.DataFrame, graph: dict[str, Any]) -> pd.DataFrame:
-    """Return the products that each execution of a Times node makes, in order: step, transpose, m, k_or_n, owner, layer."""
+    """Return the products of each execution of a Times node, in order: step, transpose, m, k_or_n, owner, layer."""
     rows = []
     for uid, node in graph["nodes"].items():
         weights = [graph["parameters"][name]["shape"] for name in node["inputs"] if name in graph["parameters"]]
@@ -72,7 +72,7 @@ def _expected(operators: pd.DataFrame, steps: pd.DataFrame, graph: dict[str, Any
             inputs *= size
         rows.append((uid, "forward", 0, "NN", result, inputs))
         rows.append((uid, "backward", 0, "NT", result, inputs))
-        if not any(name in graph["inputs"] for name in node["inputs"]):  # nobody needs the gradient of the images
+        if not any(name in graph["inputs"] for name in node["inputs"]):  # no one needs the gradient of the inputs
             rows.append((uid, "backward", 1, "TN", inputs, result))
     products = pd.DataFrame(rows, columns=["uid", "phase", "order", "transpose", "m", "k_or_n"])
     ordered = steps.sort_values("start_ns")

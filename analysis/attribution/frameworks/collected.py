@@ -1,13 +1,13 @@
-"""The file that a collector left in the folder of a kernels pass, as a Trace on our clock and with our threads' ids.
+"""Read the file that a collector left in the folder of a kernels pass, as a Trace on our clock with our thread ids.
 
 | collector | files | clock |
 |---|---|---|
 | nsys | nsys.sqlite, else nsys.nsys-rep (an installed nsys exports it) | by ranges, else the session's start in UTC |
 | nvprof | nvprof.sqlite | by ranges, else the wall clock |
-| cupti | cupti.records | ours already: the file holds readings of both clocks |
+| cupti | cupti.records | already ours: the file holds readings of both clocks |
 | framework | the framework's own trace: Kineto's, or an XSpace | the wall clock |
 
-The modules that read captures of others read these files. Ranges: see `clock_correlation`; the wall clock: see `Clock`.
+The readers of capture formats read these files. Ranges: see `clock_correlation`; the wall clock: see `Clock`.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from kernelscope.analysis.formats.nsys.tables import small_table
 from kernelscope.analysis.trace import Trace, conform
 from kernelscope.analysis.trace.clocks import set_aside_impossible
 
-# Of several files the first counts, after those of the collector that the run names
+# If there are several files, the run's collector comes first, then this order
 _FILES = {
     "nsys": ("nsys.sqlite", "nsys.nsys-rep"),
     "nvprof": ("nvprof.sqlite",),
     "cupti": ("cupti.records",),
     "framework": (r".*\.pt\.trace\.json(\.gz)?", r".*\.xplane\.pb"),
 }
-_ON_A_CPU = ("nsys",)  # the others have nothing to tell of it that the framework's module does not read
+_ON_A_CPU = ("nsys",)  # the others add nothing that the framework's module does not read
 _TIMES = ("start_ns", "end_ns", "time_ns")
 _TIMED = ("kernels", "graphs", "copies", "syncs", "calls", "memory")
-_TID_BITS = (1 << 24) - 1  # of nsys's numbers of threads
-# What only the loop's thread does; XSpace files name threads by numbers of their own
+_TID_BITS = (1 << 24) - 1  # the thread id within nsys's global id
+# Only the loop's thread makes these calls; XSpace files number threads on their own
 _LOOP_CALLS = re.compile(r"TFE_Py_Execute|EagerExecute|EagerLocalExecute|PjitFunction")
 
 
 def find(folder: Path, context: Context) -> tuple[str, Path] | None:
-    """Return which collector recorded the device's work (on a CPU: the operating system's calls), and its file; None for none."""
+    """Return the collector that recorded the device's work (on a CPU: the system's calls) and its file; None without one."""
     order = [name for name in _FILES if context.device != "cpu" or name in _ON_A_CPU]
     order.sort(key=lambda name: name != context.collector)
     there = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
@@ -57,10 +57,10 @@ def find(folder: Path, context: Context) -> tuple[str, Path] | None:
 
 
 def read(collector: str, path: Path, context: Context, captured: Trace | None = None) -> Trace:
-    """Return what a collector's file holds, its tables not related yet. Its ranges are left out: ours are in the pass's records.
+    """Return the content of a collector's file, without relations. Its ranges are left out: the pass's records have them.
 
-    captured: what the framework's own trace holds, if it has been read; it is used up. Raises EvidenceError when the file cannot
-    be read or its clock cannot be related to ours.
+    captured: the content of the framework's own trace, if it has been read; it is changed. Raises EvidenceError if the file
+    cannot be read or its clock cannot be related to ours.
     """
     if collector == "framework":
         trace, clock, threads = _framework(path, context, captured)
@@ -78,11 +78,11 @@ def read(collector: str, path: Path, context: Context, captured: Trace | None = 
 
 
 def _captured(path: Path, form: str) -> Trace:
-    """Return a file's Trace as the module of its format reads it."""
+    """Return a file's Trace as its format's module reads it."""
     return format_named(form).read(path)
 
 
-_Read = tuple[Trace, Clock, Mapping[int, int]]  # a file's content, its clock, and our threads by its numbers
+_Read = tuple[Trace, Clock, Mapping[int, int]]  # a file's content, its clock, and our thread ids by its own
 
 
 def _nsys_sqlite(path: Path, context: Context) -> _Read:
@@ -108,7 +108,7 @@ def _on_our_clock(path: Path, trace: Trace, context: Context, otherwise: Clock |
     numbers = pd.unique(trace.calls["thread"])
     threads = {number: number & _TID_BITS for number in numbers.tolist()} if trace.info["source"]["tool"] == "nsys" else {}
     if correlation is None and otherwise is None:
-        raise EvidenceError(f"{path}: holds no range of ours, which tie its clock to the run's; record it again with NVTX on")
+        raise EvidenceError(f"{path}: has none of our ranges to relate its clock to the run's; record it again with NVTX on")
     trace.diagnostics["ranges that tie its clock to ours"] = correlation.ranges if correlation else 0
     if correlation is None:
         assert otherwise is not None
@@ -120,7 +120,7 @@ def _on_our_clock(path: Path, trace: Trace, context: Context, otherwise: Clock |
 def _cupti(path: Path, _: Context) -> _Read:
     trace = _captured(path, "cupti")
     if trace.info["clock"] != "monotonic":
-        raise EvidenceError(f"{path}: holds no reading of our clock, so its times cannot be tied to the run's; record it again")
+        raise EvidenceError(f"{path}: has no reading of our clock, so it cannot be related to the run's; record it again")
     ours = np.zeros(1, dtype=np.int64)
     return trace, Clock(ours, ours), {}
 
@@ -130,12 +130,12 @@ def _framework(path: Path, context: Context, captured: Trace | None) -> _Read:
     trace = _captured(path, "xplane" if xspace else "kineto") if captured is None else captured
     threads = _loop_thread(trace, context) if xspace else {}
     if trace.info["clock"] != "wall":
-        raise EvidenceError(f"{path}: its times are on no clock that the run's can be tied to; record it again")
+        raise EvidenceError(f"{path}: its clock cannot be related to the run's; record it again")
     return trace, context.clock, threads
 
 
 def _loop_thread(trace: Trace, context: Context) -> Mapping[int, int]:
-    """Return the loop's thread by the number that an XSpace gives it; nothing where several can be meant."""
+    """Return the loop's thread by its number in an XSpace; empty if several threads are possible."""
     names = trace.ranges["name"].cat
     calling = np.append([bool(_LOOP_CALLS.match(str(name))) for name in names.categories], False)[names.codes.to_numpy()]
     theirs, ours = trace.ranges.loc[calling, "thread"].unique(), context.steps["thread"].unique()
@@ -146,7 +146,7 @@ _READERS = {".sqlite": _nsys_sqlite, ".nsys-rep": _nsys_report, "nvprof": _nvpro
 
 
 def _shifted(times: pd.Series, clock: Clock) -> Any:
-    """Return times on our clock, nulls kept."""
+    """Return times on our clock; nulls stay null."""
     if times.dtype != "Int64":
         return clock.from_wall(times.to_numpy(np.int64))
     missing = times.isna().to_numpy()
@@ -156,7 +156,7 @@ def _shifted(times: pd.Series, clock: Clock) -> Any:
 
 
 def _renamed(threads: pd.Series, names: Mapping[int, int]) -> pd.Series:
-    """Return our numbers of threads where they are known."""
+    """Return our thread ids where they are known."""
     numbers, distinct = pd.factorize(threads.to_numpy(np.int64, na_value=-1))
     renamed = np.array([names.get(number, number) for number in distinct.tolist()], dtype=np.int64)
     result = renamed[numbers] if len(numbers) else numbers

@@ -1,4 +1,4 @@
-"""cuDNN and cuBLAS called directly: what ran is known from the device's collector alone, its layers from our ranges."""
+"""cuDNN and cuBLAS called directly: only the device's collector knows what ran; our ranges give the layers."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from kernelscope.analysis.trace import empty
 
 
 def read(folder: Path, context: Context) -> Evidence:  # noqa: ARG001
-    """Return no operators and no kernels of the host: no framework records them."""
+    """Return empty tables of operators and kernels: there is no framework that could record them on the host."""
     return Evidence(empty("operators"), empty("kernels"))

@@ -1,10 +1,10 @@
-"""A pass's evidence with what a collector recorded beside it: kernels, copies, waits and calls, with layer and phase.
+"""Add what a collector recorded to a pass's evidence: kernels, copies, waits and calls, with layer and phase.
 
-A kernel of a device belongs to the layer that its operator's full name carries, which XLA's and TensorFlow's traces tell of each
-kernel; else, as copies and calls do, to where the host was when it launched it (see `owners`).
+A device's kernel belongs to the layer in its operator's full name, which XLA's and TensorFlow's traces give for each kernel.
+Other kernels, copies and calls belong to where the host was at the launch (see `owners`).
 
-Where a device worked, the framework's operators are what the host did, and no kernels; kernels of the host are then the calls
-that libraries reported themselves. On a CPU a collector adds its calls only: kernels are known from libraries and operators.
+If a device worked, the framework's operators are the host's activity, not kernels; kernels of the host are then only the calls
+that libraries reported themselves. On a CPU a collector adds only its calls: libraries and operators already give the kernels.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from kernelscope.analysis.trace.categories import filled, taken
 
 Int = npt.NDArray[np.int64]
 
-LAUNCHING = "(launching)"  # the layer of a call that launches kernels of several
-_LIBRARIES = ("onednn", "mkl")  # of the host: they report their calls themselves
+LAUNCHING = "(launching)"  # stands for the layer of a call that launches kernels of several layers
+_LIBRARIES = ("onednn", "mkl")  # on the host; they report their calls themselves
 _ARITHMETIC = ("elementwise", "unknown", "reduction", "copy")
 
 
 def added(evidence: Evidence, folder: Path, context: Context) -> Evidence:
-    """Return the evidence of the pass in `folder` with that of its collector; what cannot be read is unavailable, and why."""
+    """Return the evidence of the pass in `folder` with its collector's; `unavailable` says what cannot be read, and why."""
     on_device, result = context.device != "cpu", collected.find(folder, context)
     if result is None:
         return _without_device(evidence, "no collector left a file in the kernels pass") if on_device else evidence
@@ -48,7 +48,7 @@ def added(evidence: Evidence, folder: Path, context: Context) -> Evidence:
     trace.diagnostics = {f"{result[0]}: {name.removeprefix('nsys: ')}": count for name, count in trace.diagnostics.items()}
     trace.kernels = trace.kernels[(trace.kernels["device"] != "cpu").to_numpy(dtype=bool)].reset_index(drop=True)
     if any(len(getattr(trace, name)) for name in ("kernels", "graphs", "copies")):
-        trace.ranges = context.ranges.copy(deep=False)  # its phases are not to be filled in ours
+        trace.ranges = context.ranges.copy(deep=False)  # filling its phases must not change ours
         launches.relate(trace)
         operators = conform("operators", evidence.operators)
         _attribute(trace, operators, names_of(folder, context))
@@ -56,7 +56,7 @@ def added(evidence: Evidence, folder: Path, context: Context) -> Evidence:
         kernels = [_inside(trace.kernels, context), _of_libraries(evidence.kernels)]
         evidence = replace(evidence, operators=operators, kernels=pd.concat(kernels, ignore_index=True))
     elif on_device and (trace.calls["api"] != "os").any():
-        missing = (trace.info.get("unavailable") or {}).get("kernels", f"{result[1].name} holds calls of it only")
+        missing = (trace.info.get("unavailable") or {}).get("kernels", f"{result[1].name} holds only its calls")
         evidence = _without_device(evidence, missing)
     tables: dict[str, Any] = {name: _inside(getattr(trace, name), context) for name in ("graphs", "copies", "syncs", "calls")}
     extra = {name: trace.info[name] for name in ("devices", "notes") if trace.info.get(name)}
@@ -67,18 +67,18 @@ def added(evidence: Evidence, folder: Path, context: Context) -> Evidence:
 
 
 def _without_device(evidence: Evidence, reason: str) -> Evidence:
-    """Return the host's side of a pass on a device of which nothing is known: its operators may have launched their work."""
-    unavailable = {**evidence.unavailable, "kernels": f"{reason}; the device's work is not known"}
+    """Return the host's side of a pass whose device work is unknown; its operators may have launched that work."""
+    unavailable = {**evidence.unavailable, "kernels": f"{reason}; the device's work is unknown"}
     return replace(evidence, kernels=_of_libraries(evidence.kernels), unavailable=unavailable)
 
 
 def _of_libraries(kernels: pd.DataFrame) -> pd.DataFrame:
-    """Return the host's kernels that are no operators."""
+    """Return the host's kernels that libraries reported."""
     return conform("kernels", kernels[kernels["library"].isin(_LIBRARIES).to_numpy(dtype=bool)].reset_index(drop=True))
 
 
 def _inside(table: pd.DataFrame, context: Context) -> pd.DataFrame:
-    """Return the rows that reach into a measured step, or that one launched: they may run while we write between steps."""
+    """Return the rows that overlap a measured step, or were launched in one and run while we write between steps."""
     steps = context.steps[~context.steps["warmup"]].sort_values("start_ns")
     timed = table[table["start_ns"].notna().to_numpy(dtype=bool)]
     edges = [frame[name].to_numpy(np.int64) for frame in (timed, steps) for name in ("start_ns", "end_ns")]
@@ -93,12 +93,12 @@ def _inside(table: pd.DataFrame, context: Context) -> pd.DataFrame:
 
 
 def _attribute(trace: Trace, operators: pd.DataFrame, names: GraphNames | RecordedNames) -> None:
-    """Say whose the calls and the device's work are, and what the kernels are; see the module's documentation."""
+    """Set the owners of calls and device work, and describe the kernels; see the module's docstring."""
     owners = Owners(operators, trace.ranges)
     owners.own(trace.calls, trace.calls["thread"], trace.calls["start_ns"])
     for name in ("graphs", "copies", "kernels"):
         table = getattr(trace, name)
-        # each step has a name of its own: what is launched outside of the ranges in it is in none
+        # the range of a step is not a location: work launched outside the ranges within it gets no range
         around = pd.Series(taken(trace.ranges["category"], table["range_id"].to_numpy(np.int64, na_value=-1)))
         table["range_id"] = table["range_id"].mask(around == "step")
         if name == "kernels":
@@ -109,15 +109,15 @@ def _attribute(trace: Trace, operators: pd.DataFrame, names: GraphNames | Record
 
 
 def _own_launches(trace: Trace) -> None:
-    """Give calls that are in no layer that of the kernels they launched, in place; where these are of several, LAUNCHING.
+    """Give calls without a layer that of the kernels they launched, in place; LAUNCHING if these are in several layers.
 
-    So are the graphs as which XLA launches its programs. A call of whose kernels one has no layer stays without.
+    This includes graphs as which XLA launches its programs. A call stays without a layer if one of its kernels has none.
     """
     kernels, calls = trace.kernels, trace.calls
     keys = ["process", "correlation"]
     launched = kernels.loc[kernels["correlation"].notna(), [*keys, "layer", "phase"]]
     launched = launched.astype({"layer": "string", "phase": "string"})
-    launched["layer"] = launched["layer"].mask(launched["phase"] == "optimizer", "")  # it is known, and no layer's
+    launched["layer"] = launched["layer"].mask(launched["phase"] == "optimizer", "")  # known, and in no layer
     groups = launched.groupby(keys)
     places = groups[["layer", "phase"]].first()[groups["layer"].count() == groups.size()]
     several, both = (groups[name].nunique().loc[places.index] > 1 for name in ("layer", "phase"))
@@ -131,7 +131,7 @@ def _own_launches(trace: Trace) -> None:
 
 
 def _name_layers(kernels: pd.DataFrame, names: GraphNames | RecordedNames) -> None:
-    """Turn the paths that a capture has for layers into the network's names; where none is in a path, the layer is unknown."""
+    """Replace the layer paths of a capture by the network's names; a path without a known name gives an unknown layer."""
     named = kernels["layer"].notna() | kernels["phase"].notna()
     kernels["attribution"] = pd.Series("operator name", index=kernels.index).where(named).astype("string").astype("category")
     if kernels["layer"].isna().all():
@@ -150,7 +150,7 @@ def _name_layers(kernels: pd.DataFrame, names: GraphNames | RecordedNames) -> No
 
 
 def _name_by_layers(kernels: pd.DataFrame, layers: list[dict[str, Any]]) -> None:
-    """Give what XLA compiled the kind of its layer, in place: a normalisation is that, by whatever reductions it is computed."""
+    """Give XLA's kernels the kind of their layer, in place: a normalisation stays one, whatever reductions compute it."""
     of_layer = {str(layer["name"]): kind for layer in layers if (kind := xla_names.OF_LAYER.get(str(layer["type"])))}
     kinds = kernels["layer"].astype("string").map(of_layer)
     mine = (kernels["library"] == "xla") & kernels["kind"].isin(xla_names.ARITHMETIC) & kinds.notna()
@@ -159,7 +159,7 @@ def _name_by_layers(kernels: pd.DataFrame, layers: list[dict[str, Any]]) -> None
 
 
 def _describe(trace: Trace, operators: pd.DataFrame, row: Int) -> None:
-    """Fill what the kernels are from their names and operators, of which `row` is the place."""
+    """Fill the kernels' descriptions from their names and operators. row: each kernel's operator."""
     kernels = trace.kernels
     kernels["operator"] = filled(kernels["operator"], pd.Series(taken(operators["name"], row)))
     kernels["phase"] = filled(kernels["phase"], pd.Series(pd.Categorical(["other"] * len(kernels))))
@@ -172,7 +172,7 @@ def _describe(trace: Trace, operators: pd.DataFrame, row: Int) -> None:
 
 
 def _add_problems(kernels: pd.DataFrame, operators: pd.DataFrame, row: Int) -> None:
-    """Add the shapes of the operators' tensors as the kernels' problem, and m, n and k to those that multiply matrices."""
+    """Add the shapes of operators' tensors as the kernels' problem, and m, n and k to matrix products."""
     shapes = pd.Series(taken(operators["shapes"], row))
     problem = autograd.of_text(shapes, lambda text: aten.problem(text) if text.startswith("[") else text)
     kernels["problem"] = filled(kernels["problem"], conform("kernels", kernels.assign(problem=problem))["problem"])

@@ -1,12 +1,12 @@
-"""JAX: XLA's operations on the host, with layers from the compiled programs that the profiler left beside them.
+"""JAX: XLA's operations on the host, with layers from the compiled programs that the profiler stored beside them.
 
-XLA runs a program's operations on threads of its own, several at once where they do not depend on each other. Each event is named
-after the program's instruction (`hlo_op`, `hlo_module`, `program_id`), and what the program says of that instruction tells layer,
-phase and shapes (see xla_names). An operation that goes on after its event ended, because a thread pool works on it, has a mark
-`end: NAME` where it was done: that is its end here.
+XLA runs a program's operations on its own threads, and independent ones at the same time. Each event names the program's
+instruction (`hlo_op`, `hlo_module`, `program_id`). The program gives the instruction's layer, phase and shapes (see xla_names).
+If a thread pool works on an operation after its event has ended, a mark `end: NAME` says when it was done: that is its end
+here.
 
-Loops, calls and branches hold other operations and are operators, not kernels. What the host did besides is known from our own
-ranges: "call" is dispatch, "sync" is waiting. Of the profiler's own events of the host, those of compilation are ranges, too.
+Loops, calls and branches hold other operations: they are operators, not kernels. Our own ranges say what else the host did:
+"call" is dispatch, "sync" is waiting. Of the profiler's own host events, those of compilation become ranges.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from kernelscope.analysis.trace.categories import taken
 TRACE_FILE = "operators.xplane.pb"
 HOST_PLANE = "/host:CPU"
 _END = "end: "
-EAGER = "(eager)"  # JAX's own functions that the script calls outside of compiled ones: each operation is a program
-CALLED = "launch range"  # the method by which operations have their place that Python runs one by one, in a range around them
-# Events of the thread that calls a compiled function: it is traced, lowered and given to XLA's compiler
+EAGER = "(eager)"  # JAX functions called outside compiled ones: each operation is a program of its own
+CALLED = "launch range"  # attribution of operations that Python runs one by one, by the range around them
+# Events of the thread that calls a compiled function: tracing, lowering and XLA's compiler
 _COMPILING = r"^(?:trace_to_\w*jaxpr|lower_sharding_computation|lower_jaxpr_to_module|backend_compile)"
 _CALLING = "PjitFunction("
 _STATS = ("stat_hlo_op", "stat_hlo_module", "stat_program_id", "stat_run_id")
-_NO_OPERATIONS = "the profile holds none: XLA tells them of the processor since JAX 0.4.32; only calls and waiting are known"
+_NO_OPERATIONS = "the profile holds none: XLA records them on a CPU only since JAX 0.4.32; only calls and waiting are known"
 _TEXTS = ("scope", "type", "layer", "phase", "attribution", "kind", "library", "dtype", "problem")
 _NUMBERS = ("m", "n", "k")
 
@@ -43,9 +43,9 @@ Integers = npt.NDArray[np.int64]
 
 
 def read(folder: Path, context: Context) -> Evidence:
-    """Return operators and kernels of a kernels pass; raises EvidenceError when the trace cannot be read."""
+    """Return operators and kernels of a kernels pass; raise EvidenceError if the trace cannot be read."""
     files = context.report.get("operator_files", [TRACE_FILE])
-    if not files:  # another profiler had the device
+    if not files:  # another profiler used the device
         return Evidence(empty("operators"), empty("kernels"))
     events = _host_events(folder / files[0], context)
     table, diagnostics = _operations(events, folder / files[0], context)
@@ -61,7 +61,7 @@ def read(folder: Path, context: Context) -> Evidence:
 
 
 def _compilations(events: pd.DataFrame, context: Context) -> pd.DataFrame:
-    """Return as ranges when compiled functions were compiled that the loop's thread called."""
+    """Return the compilations of functions that the loop's thread called, as ranges."""
     names = events["name"].astype("string")
     calling = names.str.startswith(_CALLING).to_numpy(dtype=bool)
     compiling = names.str.contains(_COMPILING).to_numpy(dtype=bool)
@@ -72,17 +72,17 @@ def _compilations(events: pd.DataFrame, context: Context) -> pd.DataFrame:
 
 
 def _coverage_of(table: pd.DataFrame, context: Context) -> dict[str, str]:
-    """Return what coverage by layer is of where nothing opens scopes in compiled functions, so that no layers are known."""
+    """Return what coverage by layer refers to if compiled functions open no scopes, so that no layers are known."""
     functions = set(_functions(context))
     layers = set(table["layer"].dropna()) - {EAGER, "loss"}
     if context.network or not layers or layers - functions:
         return {}
     names = ", ".join(sorted(layers))
-    return {"coverage_of": f"whole functions: no scopes are open in {names}, so that forward is one layer"}
+    return {"coverage_of": f"whole functions: {names} open{'s' if len(layers) == 1 else ''} no scopes, so forward is one layer"}
 
 
 def operations(path: Path, context: Context) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return XLA's operations of a trace with what their programs say of them, and counts of those of which nothing is known.
+    """Return XLA's operations of a trace, described by their programs, and counts of operations that are not known.
 
     Columns: thread, line (its name), start_ns, end_ns, launch_ns, name, those of xla_names.Operation.
     """
@@ -90,7 +90,7 @@ def operations(path: Path, context: Context) -> tuple[pd.DataFrame, dict[str, in
 
 
 def _operations(events: pd.DataFrame, path: Path, context: Context) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return what `operations` does, of the host's events."""
+    """Return the same as `operations`, from the host's events."""
     mine, outside = _in_steps(events, context)
     described, unknown = _described(mine, path, context)
     table = pd.concat([mine[["thread", "line", "start_ns", "end_ns", "launch_ns"]], described], axis=1)
@@ -99,7 +99,7 @@ def _operations(events: pd.DataFrame, path: Path, context: Context) -> tuple[pd.
 
 
 def computing(table: pd.DataFrame) -> pd.DataFrame:
-    """Return as kernels the operations that hold no others."""
+    """Return the operations that hold no others, as kernels."""
     leaves = table[~table["holds"].to_numpy(dtype=bool)]
     lasted = leaves["end_ns"] - leaves["start_ns"]
     return conform("kernels", leaves.assign(operator=leaves["type"], duration_ns=lasted, count=1, device="cpu"))
@@ -118,7 +118,7 @@ def _host_events(path: Path, context: Context) -> pd.DataFrame:
 
 
 def _in_steps(events: pd.DataFrame, context: Context) -> tuple[pd.DataFrame, int]:
-    """Return XLA's operations that begin in measured steps, and how many others were left out."""
+    """Return XLA's operations that begin in measured steps, and the number of others."""
     if events.empty:
         return events.assign(launch_ns=None), 0
     is_operation = events["stat_hlo_op"].notna().to_numpy(dtype=bool)
@@ -131,7 +131,7 @@ def _in_steps(events: pd.DataFrame, context: Context) -> tuple[pd.DataFrame, int
 
 
 def _ends(operations: pd.DataFrame, done: pd.DataFrame) -> Integers:
-    """Return when each operation (ordered by start) was done: the last mark before the next one of its name begins."""
+    """Return when each operation (sorted by start) was done: at the last mark before the next one of its name begins."""
     end = operations["end_ns"].to_numpy(np.int64)
     if done.empty or operations.empty:
         return end
@@ -145,7 +145,7 @@ def _ends(operations: pd.DataFrame, done: pd.DataFrame) -> Integers:
 
 
 def _described(events: pd.DataFrame, path: Path, context: Context) -> tuple[pd.DataFrame, int]:
-    """Return the description of each event by the programs, aligned with them, and how many events no program knows."""
+    """Return the programs' description of each event, in the same order, and the number of events that no program describes."""
     keys = pd.MultiIndex.from_arrays(
         [
             events["stat_hlo_module"].astype("string").fillna(""),
@@ -179,15 +179,15 @@ def _described(events: pd.DataFrame, path: Path, context: Context) -> tuple[pd.D
 
 
 def _functions(context: Context) -> dict[str, bool]:
-    """Return the functions that a profiled script compiled and called, and whether they apply updates and take no gradient."""
+    """Return the functions that a profiled script compiled and called, and whether each applies updates without a gradient."""
     layers = (context.report.get("network") or {}).get("layers", [])
     return {str(layer["name"]): bool(layer.get("updates")) for layer in layers if layer.get("type") == "function"}
 
 
 def _place_in_ranges(table: pd.DataFrame, context: Context) -> None:
-    """Give operations without a layer or phase what the loop's thread is in at their time: data, a phase, or a layer; else other.
+    """Give operations without layer and phase those of the range around them on the loop's thread; phase "other" without one.
 
-    Of a profiled script these are operations that Python runs one by one, a compiled program each.
+    In a profiled script these are operations that Python runs one by one, each a compiled program.
     """
     unknown = (table["layer"].isna() & table["phase"].isna()).to_numpy(dtype=bool)
     telling = context.ranges["category"] == "data"

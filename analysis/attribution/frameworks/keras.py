@@ -1,4 +1,4 @@
-"""Keras: the evidence of its backend; Keras 3 here, Keras 2 in keras2."""
+"""Keras: the evidence of its backend. Keras 3 is here, Keras 2 in keras2."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _Read = Callable[[Path, Context], Evidence]
 
 
 def of_backends(name: str, readers: Mapping[str, _Read]) -> _Read:
-    """Return what reads the kernels pass of one run by its backend; that raises EvidenceError when a file cannot be read."""
+    """Return a function that reads a run's kernels pass by its backend, and raises EvidenceError if a file cannot be read."""
 
     def read(folder: Path, context: Context) -> Evidence:
         backend = context.report.get("settings", {}).get("backend")
         if backend not in readers:
-            raise EvidenceError(f"{folder / 'child.json'}: says no known backend of {name} ({backend}); record the run again")
+            raise EvidenceError(f"{folder / 'child.json'}: names no known backend of {name} ({backend}); record the run again")
         return readers[backend](folder, context)
 
     return read

@@ -1,7 +1,7 @@
-"""Whole loops of Keras that a step calls: what a call of predict does is that call's, and no input of the step.
+"""Whole Keras loops that a step calls: the work of a call of predict belongs to the call, and is not the step's input.
 
-Such a call makes a data set and an iterator for itself. It has a range, and one more where a step ended with its last batch. What
-it does outside of the model's layers, on whichever thread, gets the call's name in brackets in place of a layer.
+Such a call makes its own data set and iterator. It has a range, and another one if a step ended with its last batch. Its work
+outside the model's layers, on any thread, gets the call's name in parentheses in place of a layer.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import pandas as pd
 
 from kernelscope.analysis.trace import intervals
 
-LOOPS = {"(predict)": "predict", "(evaluate)": "evaluate", "(fit)": "fit"}  # in place of a layer -> Keras' method
+LOOPS = {"(predict)": "predict", "(evaluate)": "evaluate", "(fit)": "fit"}  # in place of a layer -> Keras method
 ON_BATCH = {"predict": "predict_on_batch", "evaluate": "test_on_batch", "fit": "train_on_batch"}  # the same for one batch
-_NAMES = {name: layer for layer, method in LOOPS.items() for name in (method, f"end of {method}")}  # of ranges
+_NAMES = {name: layer for layer, method in LOOPS.items() for name in (method, f"end of {method}")}  # names of ranges
 
 
 def among(ranges: pd.DataFrame) -> pd.DataFrame:
-    """Return the ranges of such calls, those in them left out."""
+    """Return the ranges of such calls, without the ranges inside them."""
     return ranges[(ranges["layer"].isin(list(LOOPS)) & ranges["name"].isin(list(_NAMES))).to_numpy(bool)]
 
 
 def placed(ranges: pd.DataFrame) -> pd.DataFrame:
-    """Return the ranges with those of such calls, and of batches that these make, as what has the call's name."""
+    """Return the ranges; those of such calls, and of batches that these make, get the call's name as layer."""
     loops = ((ranges["category"] == "phase") & ranges["name"].isin(list(_NAMES))).fillna(False).to_numpy(bool)
     if not loops.any():
         return ranges
@@ -37,14 +37,14 @@ def placed(ranges: pd.DataFrame) -> pd.DataFrame:
 
 
 def owned(table: pd.DataFrame, ranges: pd.DataFrame) -> pd.DataFrame:
-    """Return operators or kernels with those that are in no layer, or make batches, within such a call as that call's."""
+    """Return operators or kernels; rows within such a call that make batches or are in no layer belong to the call."""
     return _given(table, ranges, ["data", "other"])
 
 
 def _given(table: pd.DataFrame, ranges: pd.DataFrame, phases: Collection[str]) -> pd.DataFrame:
-    """Return the table with rows of these phases, and of no layer, as those of the innermost call that is open on any thread.
+    """Return the table; rows of these phases without a layer get the innermost call that is open on any thread.
 
-    Pipelines and executors have threads of their own, for which nobody else waits then.
+    Pipelines and executors run on threads of their own, and no one else waits for them then.
     """
     calls = among(ranges)
     free = (table["layer"].isna() & table["phase"].isin(list(phases))).to_numpy(bool)

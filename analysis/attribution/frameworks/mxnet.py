@@ -1,18 +1,18 @@
 """MXNet: mx.profiler's operators, the network's graph and oneDNN's lines, turned into operators and kernels with layers.
 
 The engine runs the operators of one type in the graph's order, so the k-th Convolution of a step is the graph's k-th
-Convolution: with bulk execution off, every operator is found by its type and its position ("graph order"). In branches types
-overtake each other, a pooling the convolutions of other branches; but convolutions share one work space, for which each waits
-in its turn, and activations and normalisations follow theirs. All that holds only where the trace has a whole number of all the
-graph's operators of the type, which is checked, as is that what oneDNN ran has the shapes of the layers it was given to. A
-line's stamp puts it into the operator that was running then; the profiler and oneDNN both read the wall clock, the profiler in
+Convolution. With bulk execution off, type and position identify every operator ("graph order"). In branches, types overtake
+each other, such as a pooling the convolutions of other branches. But convolutions share one work space, so each waits for its
+turn, and activations and normalisations follow theirs. This holds only if the trace has a whole multiple of the graph's
+operators of the type, which is checked. It is also checked that oneDNN's primitives have the shapes of their layers. A line's
+time stamp places it in the operator that was running then: the profiler and oneDNN both read the wall clock, the profiler in
 whole microseconds.
 
-Where several devices share a step, each has engine threads of its own and runs the whole graph: positions count on each device.
-What its primitive was when two devices ran operators at once follows from the primitive's shape alone.
+If several devices share a step, each has its own engine threads and runs the whole graph, so positions are counted per device.
+If two devices ran operators at once, only a primitive's shape tells which operator it belongs to.
 
-Python's forward and backward calls only queue operators. Where they do so while no operator runs, the step waits for them:
-these times are operators "queue forward" and "queue backward" of the loop's thread.
+Python's forward and backward calls only queue operators. If they do so while no operator runs, the step waits for them: these
+times are operators "queue forward" and "queue backward" of the loop's thread.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from kernelscope.analysis.trace.records import read_object
 GRAPH_FILE = "graph.json"
 STREAM_FILE = "stdout.raw"
 
-# The engine's worker tells a waiting thread that it may go on. It computes nothing, and lasts until the system lets the worker
-# run again after it woke the other: that time is the woken thread's.
+# The engine's worker tells a waiting thread that it may go on. This computes nothing. It lasts until the system lets the worker
+# run again after it woke the other thread, and that time is the woken thread's.
 _SIGNALS = ("WaitForVar",)
-# What the engine does beside operators: freeing memory, and what a graph's operators are queued as. Nobody's layer, no kernel.
+# The engine's work besides operators: freeing memory, and queueing a graph's operators. It has no layer and is no kernel.
 _ENGINE = ("DeleteVariable", "DeleteOperator")
 # The gradient that backward starts from, filled with ones
 _HEAD_GRADIENT = "SetValueOp"
-# The sum of the devices' gradients in the Trainer's key-value store, where no graph has such an operator
+# The sum of the devices' gradients in the Trainer's key-value store; no graph has such an operator
 _EXCHANGING = ("ElementwiseSum",)
-# What MXNet's iterators over records do on the engine: decoding a batch
+# MXNet's iterators over records decode batches on the engine
 _LOADING = "DataLoader"
 # MXNet's own operators that move values without changing them
 _COPIES = frozenset(
@@ -57,9 +57,9 @@ _COPIES = frozenset(
     )
 )  # fmt: skip
 _CLOCK_ERROR_NS = 2000  # both sources print whole microseconds
-# columns of a primitive and its operator that tell whether the two belong together
+# columns of a primitive and its operator by which the two are recognised as belonging together
 _TELLING = ((("name", "kind", "problem"), ("layer", "phase")), (("name", "kind"), ("name",)))
-# how primitives begin -> what is in the names of the operators that call them
+# how primitives begin -> pattern of the names of operators that call them
 _CALLERS = {
     "convolution": "convolution", "inner_product": "fullyconnected", "pooling": "pooling", "eltwise": "activation|relu",
     "softmax": "softmax", "logsoftmax": "softmax", "batch_normalization": "batchnorm", "layer_normalization": "layernorm",
@@ -69,7 +69,7 @@ _PRIMITIVE_COLUMNS = ("name", "kind", "dtype", "layout", "algorithm", "problem",
 
 
 def read(folder: Path, context: Context) -> Evidence:
-    """Return operators and kernels of the kernels pass in `folder`; raise EvidenceError when its trace cannot be read."""
+    """Return operators and kernels of the kernels pass in `folder`; raise EvidenceError if its trace cannot be read."""
     diagnostics: dict[str, int] = {}
     operators = _operators(folder, context, diagnostics)
     _attributed(folder, operators, diagnostics)
@@ -82,7 +82,7 @@ def read(folder: Path, context: Context) -> Evidence:
 
 
 def _operators(folder: Path, context: Context, diagnostics: dict[str, int]) -> pd.DataFrame:
-    """Return what the engine's threads ran, by start, on our clock."""
+    """Return what the engine's threads ran, sorted by start, on our clock."""
     names = [name for name in context.report.get("operator_files", []) if "operators" in name]
     if not names:
         raise EvidenceError(f"{folder}: the pass recorded no operator trace; record the run again")
@@ -98,11 +98,11 @@ def _operators(folder: Path, context: Context, diagnostics: dict[str, int]) -> p
 
 
 def _attributed(folder: Path, operators: pd.DataFrame, diagnostics: dict[str, int]) -> None:
-    """Add scope, layer, phase and attribution to the operators, which stand in the order of their starts."""
+    """Add scope, layer, phase and attribution to the operators, which are sorted by start."""
     path = folder / GRAPH_FILE
     result = read_object(path)
     if not isinstance(result.get("graphs"), list):
-        raise EvidenceError(f"{path}: holds no graphs; record the run again")
+        raise EvidenceError(f"{path}: has no graphs; record the run again")
     if "steps" in result:
         _attribute_queued(operators, mxnet_queue.parse(result, path), diagnostics)
     else:
@@ -111,7 +111,7 @@ def _attributed(folder: Path, operators: pd.DataFrame, diagnostics: dict[str, in
 
 
 def _attribute_queued(operators: pd.DataFrame, queued: mxnet_queue.Queued, diagnostics: dict[str, int]) -> None:
-    """Attribute operators to what the script queued."""
+    """Attribute operators by what the script queued."""
     node, either, early = mxnet_queue.match(queued, operators["name"], operators["start_ns"].to_numpy(np.int64))
     known = pd.Series(node >= 0, index=operators.index)
     for column, source in (("scope", "name"), ("layer", "layer"), ("phase", "phase")):
@@ -127,7 +127,7 @@ def _attribute_queued(operators: pd.DataFrame, queued: mxnet_queue.Queued, diagn
 
 
 def _nodes(graphs: list[dict[str, Any]]) -> pd.DataFrame:
-    """Return the nodes of all graphs in the order of execution: op, name, layer, phase and rank among its type's nodes."""
+    """Return the nodes of all graphs in execution order: op, name, layer, phase and rank among the nodes of its type."""
     rows: list[dict[str, Any]] = [node for graph in graphs for node in graph["nodes"]]
     nodes = pd.DataFrame(rows, columns=["op", "name", "layer", "phase"])
     nodes["rank"] = nodes.groupby("op").cumcount()
@@ -135,7 +135,7 @@ def _nodes(graphs: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _attribute(operators: pd.DataFrame, nodes: pd.DataFrame, diagnostics: dict[str, int]) -> None:
-    """Add scope, layer, phase and attribution to the operators, which stand in the order of their starts."""
+    """Add scope, layer, phase and attribution to the operators, which are sorted by start."""
     in_graph = nodes["op"].value_counts()
     in_trace = operators["name"].value_counts()
     common = in_trace.index.intersection(in_graph.index)
@@ -158,7 +158,7 @@ def _attribute(operators: pd.DataFrame, nodes: pd.DataFrame, diagnostics: dict[s
 
 
 def _attribute_by_name(operators: pd.DataFrame, nodes: pd.DataFrame, ordered: pd.Series[bool]) -> None:
-    """Attribute what position cannot decide, where the type alone does: one layer's operators, the optimizer's and iterators'."""
+    """Attribute operators by type where position does not decide: those of one layer only, the optimizer's, the iterators'."""
     by_type = nodes.groupby("op").agg(layers=("layer", "nunique"), layer=("layer", "first"), phase=("phase", "first"))
     single = by_type[by_type["layers"] == 1]
     rest = ~ordered & operators["name"].isin(single.index)
@@ -200,7 +200,7 @@ def _primitives(
 
 
 def _running(operators: pd.DataFrame, at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return [thread, time]: the operator that a thread computes at a time (-1: none)."""
+    """Return the operator that each thread computes at each time (-1: none), as [thread, time]."""
     computing = np.flatnonzero(~operators["name"].isin(_ENGINE).to_numpy(bool))
     thread = operators["thread"].to_numpy(np.int64)[computing]
     start = operators["start_ns"].to_numpy(np.int64)[computing]
@@ -215,11 +215,11 @@ def _running(operators: pd.DataFrame, at: npt.NDArray[np.int64]) -> npt.NDArray[
 def _settled(
     kernels: pd.DataFrame, operators: pd.DataFrame, running: npt.NDArray[np.int64], owner: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Return the owners, with those of primitives that ran while several threads computed, as far as they are known.
+    """Return the owners, extended to primitives that ran while several threads computed, as far as they are known.
 
-    It is an operator that held the primitive from start to end. Of several, it is one of a layer and phase of which primitives of
-    this problem are known, or of a type that calls this primitive; else, as where two devices run the same at once, the one that
-    began or ended closest to it.
+    Candidates are operators that enclose the primitive. Preferred are those of a layer and phase known to run primitives of
+    this problem, or of a type that calls this primitive; then, as for two devices running the same at once, the one that began
+    or ended closest to it.
     """
     placed = np.flatnonzero(owner >= 0)
     known = [_words(kernels.iloc[placed], operators.iloc[owner[placed]], own, others) for own, others in _TELLING]
@@ -241,7 +241,7 @@ def _settled(
 
 
 def _calls(primitives: pd.Series, operators: pd.Series) -> npt.NDArray[np.bool_]:
-    """Return which operators are of a type that calls the primitive at the same place."""
+    """Return which operators are of a type that calls the primitive at the same position."""
     pairs = pd.MultiIndex.from_arrays([primitives.astype("string").to_numpy(str), operators.astype("string").to_numpy(str)])
     codes, distinct = pd.factorize(pairs)
     callers = [_CALLERS.get(re.split(r"[ _]v\d|[ ]", str(name))[0]) for name, _ in distinct]
@@ -266,7 +266,7 @@ def _inherit(kernels: pd.DataFrame, operators: pd.DataFrame, owner: npt.NDArray[
 
 
 def _place_by_shape(kernels: pd.DataFrame, owner: npt.NDArray[np.int64]) -> None:
-    """Attribute primitives outside of operators whose problem elsewhere always belongs to one layer and phase."""
+    """Attribute primitives outside of operators if their problem otherwise always belongs to one layer and phase."""
     placed = kernels[(owner >= 0) & kernels["layer"].notna()]
     keys = ["name", "kind", "problem"]
     unique = placed.groupby(keys).agg(
@@ -281,7 +281,7 @@ def _place_by_shape(kernels: pd.DataFrame, owner: npt.NDArray[np.int64]) -> None
 
 
 def _check_shapes(kernels: pd.DataFrame, network: dict[str, Any] | None, diagnostics: dict[str, int]) -> None:
-    """Count primitives whose problem is not that of the layer they were given to."""
+    """Count primitives whose problem does not match the layer that they were assigned to."""
     wrong = 0
     for layer in network["layers"] if network else ():
         primitive, expected = _expected(layer)
@@ -291,7 +291,7 @@ def _check_shapes(kernels: pd.DataFrame, network: dict[str, Any] | None, diagnos
 
 
 def _expected(layer: dict[str, Any]) -> tuple[str, str]:
-    """Return what a layer's main primitive is called and a pattern of its problem; of layers without one an unused name."""
+    """Return the name of a layer's main primitive and a pattern of its problem; an unused name for layers without one."""
     kind, inputs, outputs = layer["type"], layer["input_shape"], layer["output_shape"]
     if kind == "convolution":
         return "convolution", rf"ic{inputs[0]}oc{outputs[0]}_ih{inputs[1]}oh{outputs[1]}kh"
@@ -307,14 +307,14 @@ def _expected(layer: dict[str, Any]) -> tuple[str, str]:
 
 
 def _leaf_kernels(operators: pd.DataFrame, owner: npt.NDArray[np.int64]) -> pd.DataFrame:
-    """Return the operators that compute by themselves, without a primitive inside, as kernels."""
+    """Return operators that compute themselves, without a primitive inside, as kernels."""
     holds = np.zeros(len(operators), dtype=bool)
     holds[owner[owner >= 0]] = True
     leaves = operators[~holds & ~operators["name"].isin(_ENGINE).to_numpy(bool)]
     kernels = leaves[["start_ns", "end_ns", "thread", "name", "layer", "phase", "attribution"]].reset_index(drop=True)
     given = {**dict.fromkeys(_COPIES, "copy"), **dict.fromkeys(_EXCHANGING, "communication")}
     kinds = {name: given.get(name) or operator_kind(name) for name in kernels["name"].unique()}
-    library = "mshadow" if len(owner) else "mxnet"  # where nothing was printed, it may be oneDNN that computes inside
+    library = "mshadow" if len(owner) else "mxnet"  # without any lines, oneDNN may compute inside
     return kernels.assign(
         duration_ns=kernels["end_ns"] - kernels["start_ns"], count=1, device="cpu", library=library,
         kind=kernels["name"].map(kinds), operator=kernels["name"],
@@ -322,7 +322,7 @@ def _leaf_kernels(operators: pd.DataFrame, owner: npt.NDArray[np.int64]) -> pd.D
 
 
 def _queueing(operators: pd.DataFrame, context: Context) -> pd.DataFrame:
-    """Return when forward and backward calls queued operators while none ran, as operators without a layer."""
+    """Return the times when forward and backward calls queued operators while none ran, as operators without a layer."""
     ranges = text_columns(context.ranges)
     calls = ranges[(ranges["category"] == "phase") & ranges["phase"].isin(["forward", "backward"])].reset_index(drop=True)
     ordered = operators.sort_values("start_ns")

@@ -1,12 +1,12 @@
-"""Which of the operators that a script queued on MXNet's engine is which of those that ran.
+"""Match the operators that a script queued on MXNet's engine with those that ran.
 
-The k-th operator of a type that ran is in the step of the k-th of that type that was queued, where as many ran as were queued.
-Within a step the engine may run what was queued later first: what waits for nothing does not stand behind what waits. Its one
-worker takes what became ready first. So a step is replayed: at each operator that ran, of the queued ones of its type whose
-sources have run, it is the one that was the first to be ready. Steps that ran in the same order are replayed once.
+The k-th operator of a type that ran belongs to the step of the k-th one of that type that was queued, if equally many ran and
+were queued. Within a step the engine may run later ones first: an operator that waits for nothing does not queue behind one
+that waits. Its one worker takes what became ready first. So a step is replayed: each operator that ran is, of the queued ones
+of its type whose sources have run, the one that became ready first. Steps that ran in the same order are replayed once.
 
-A graph's nodes are queued one after the other while the first of them already run. Where it depends on when exactly a node was
-queued which of two it is that ran, both are named: "conv2 or short".
+A graph's nodes are queued one after another while the first of them already run. If the exact time of queueing decides which of
+two ran, both are named: "conv2 or short".
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from kernelscope.analysis.errors import EvidenceError
 Int = npt.NDArray[np.int64]
 
 _COLUMNS = ("op", "name", "layer", "phase")
-_MOST_NAMED = 3  # layers of which an operator may be one
+_MOST_NAMED = 3  # most layers that are named for an ambiguous operator
 
 
 @dataclass(frozen=True)
 class Queued:
-    """nodes: of all steps, in the order in which they were queued: op, name, layer, phase, step, position (in its step), and
-    queued_ns and until_ns: between which times it was queued (our clock). sources: of each step, for each of its positions, the
-    positions that it waits for.
+    """What was queued. nodes: of all steps, in queueing order: op, name, layer, phase, step, position (in its step), and the
+    earliest and latest time of queueing (queued_ns, until_ns; our clock). sources: for each step and position, the positions
+    that it waits for.
     """
 
     nodes: pd.DataFrame
@@ -39,7 +39,7 @@ class Queued:
 
 
 def parse(record: dict[str, Any], path: Path) -> Queued:
-    """Return what was queued, by the file at `path`, already read; raise EvidenceError where it is not whole."""
+    """Return what was queued, from the content of the file at `path`; raise EvidenceError if it is incomplete."""
     try:
         graphs = [pd.DataFrame(graph["nodes"], columns=[*_COLUMNS, "entry"]) for graph in record["graphs"]]
         sources = [[[int(place) for place in node["after"]] for node in graph["nodes"]] for graph in record["graphs"]]
@@ -52,13 +52,13 @@ def parse(record: dict[str, Any], path: Path) -> Queued:
         nodes = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*_COLUMNS, "step", "position"])
         used = [sources[step["graph"]] for step in record["steps"]]
     except (TypeError, KeyError, IndexError, ValueError) as error:
-        raise EvidenceError(f"{path}: no whole record of what was queued ({error}); record the run again") from error
+        raise EvidenceError(f"{path}: incomplete record of queued operators ({error}); record the run again") from error
     return Queued(nodes, used)
 
 
 def match(queued: Queued, names: pd.Series, start_ns: Int) -> tuple[Int, npt.NDArray[np.object_], int]:
-    """Return the row of `queued.nodes` that each operator is, -1 for unknown; the layers of which it is one where that is open,
-    else None; and how many ran before what they wait for.
+    """Return each operator's row in `queued.nodes` (-1: unknown), its possible layers if there are several (else None), and
+    how many operators ran before their sources.
 
     names, start_ns: of the operators that ran, by start.
     """
@@ -77,7 +77,8 @@ def match(queued: Queued, names: pd.Series, start_ns: Int) -> tuple[Int, npt.NDA
     for number in np.unique(step):
         mine, table = rows[step == number], kept[kept["step"] == number]
         order = names.iloc[mine].tolist()
-        # how many operators had begun when each node was queued at the earliest, and at the latest: it is none of the former
+        # how many operators had begun when each node was queued at the earliest and at the latest: the node is none of the
+        # former
         begun, until = (np.searchsorted(start_ns[mine], table[name].to_numpy(np.int64)) for name in ("queued_ns", "until_ns"))
         key = (id(queued.sources[number]), tuple(order), tuple(begun), tuple(until))
         if key not in replayed:
@@ -99,7 +100,7 @@ def _by_rank(names: pd.Series, nodes: pd.DataFrame) -> Int:
 
 
 class _QueuedStep:
-    """The queued operators of one step, as rows of a table; `early` counts those that ran before what they wait for."""
+    """The queued operators of one step, as rows of a table. `early` counts operators that ran before their sources."""
 
     def __init__(self, table: pd.DataFrame, begun: list[int], until: list[int], sources: list[list[int]]):
         self.early = 0
@@ -108,10 +109,10 @@ class _QueuedStep:
         self._begun, self._until = begun, until
         self._waits = _waiting(sources, {int(position): row for row, position in enumerate(table["position"])})
         self._done: dict[int, int] = {}  # row -> when it ran
-        self._unclear: dict[int, set[int]] = {}  # row -> the rows of which any may have run in its place, and itself
+        self._unclear: dict[int, set[int]] = {}  # row -> rows that may have run in its place, and itself
 
     def replay(self, order: list[str]) -> list[int]:
-        """Return for each operator, in the order of running, which row it is, or is most likely."""
+        """Return, for each operator in running order, the row that it is, or most likely is."""
         waiting: dict[str, list[int]] = {}
         for row, name in enumerate(self._names):
             waiting.setdefault(name, []).append(row)
@@ -128,7 +129,7 @@ class _QueuedStep:
         return chosen
 
     def either(self, row: int) -> str | None:
-        """Return the layers of which the operator that was taken for this row is one; None where it is this row's."""
+        """Return the possible layers of the operator that was matched with this row; None if it is certain."""
         layers = [self._layers[other] for other in sorted(self._unclear.get(row, ()))]
         if len(layers) > _MOST_NAMED:
             return f"{layers[0]} or {len(layers) - 1} other{'s' if len(layers) > 2 else ''}"
@@ -138,7 +139,7 @@ class _QueuedStep:
         return max((self._done[source] + 1 for source in self._waits[row] if source in self._done), default=0)
 
     def _doubt(self, best: int, ready: list[int]) -> None:
-        """Note the operators that may have run instead: queued before the best one, which may not have been queued yet."""
+        """Record the operators that may have run instead: queued before the best one, which may not have been queued yet."""
         others = [row for row in ready if row < best and self._until[best] > self._sources_end(row)]
         others = [row for row in others if self._layers[row] != self._layers[best]]
         if others:
@@ -147,7 +148,7 @@ class _QueuedStep:
 
 
 def _waiting(sources: list[list[int]], row_of: dict[int, int]) -> list[list[int]]:
-    """Return the rows that each row waits for; where a source has no row, because it did not run, those that it waits for."""
+    """Return the rows that each row waits for; a source that did not run, and has no row, is replaced by its own sources."""
     closed: list[set[int]] = []
     for places in sources:
         reached: set[int] = set()

@@ -1,4 +1,4 @@
-"""oneDNN called directly: its lines, each between the marks of the range that its layer opened.
+"""oneDNN called directly: its lines, each between the marks of its layer's range.
 
 There is no framework, so there are no operators: a step is primitives, and what calling them costs.
 """
@@ -19,7 +19,7 @@ STREAM_FILE = "stdout.raw"
 
 
 def read(folder: Path, context: Context) -> Evidence:
-    """Return the kernels of a kernels pass; raises EvidenceError when its stream cannot be read."""
+    """Return the kernels of a kernels pass; raise EvidenceError if its stream cannot be read."""
     split = stream.split(folder / STREAM_FILE)
     lines = onednn_verbose.parse(split.onednn)
     diagnostics = {
@@ -35,15 +35,15 @@ def read(folder: Path, context: Context) -> Evidence:
 
 
 def _open_layer(lines: pd.DataFrame, markers: pd.DataFrame, context: Context) -> tuple[pd.Series, pd.Series]:
-    """Return the layer whose range is open at each line, null for none, and whether the line is inside of a measured step.
+    """Return the layer whose range is open at each line, null for none, and whether the line is in a measured step.
 
-    Ranges of layers do not hold each other, and a primitive's line is printed before its range is closed.
+    Ranges of layers do not nest, and a primitive's line is printed before its range is closed.
     """
     names = {str(layer["name"]) for layer in context.network["layers"]}
     before = np.searchsorted(markers["line_number"].to_numpy(np.int64), lines["line_number"].to_numpy(np.int64), side="left") - 1
     marked = (markers["edge"] == "B") & markers["name"].isin(names)
     layers = markers["name"].astype("string").where(marked).to_numpy(dtype=object)
-    at = np.append(markers["time_ns"].to_numpy(np.int64), 0)[before]  # before the first mark: 0, which is in no step
+    at = np.append(markers["time_ns"].to_numpy(np.int64), 0)[before]  # 0 before the first mark, which is in no step
     return pd.Series(np.array([*layers, None], dtype=object)[before], dtype="string"), pd.Series(context.in_steps(at))
 
 

@@ -1,9 +1,9 @@
 """ONNX Runtime's own profile: one event for each node of the optimized graph that ran, in whole microseconds.
 
-Nodes bear the names of layers. A node that the optimizer fused bears the name of the last layer in it, such as tanh1_nchwc for a
-convolution with its activation: what computes is the convolution, so the row is conv1's, found from tanh1 by the network's graph.
-Conversions of the memory layout that the optimizer put in have no layer's name: one out of the blocked layout is of the node
-before it, one into it of the node behind. Source: ONNX Runtime's documentation, "Performance: profiling tools".
+Nodes have the names of layers. A node that the optimizer fused has the name of its last layer, such as tanh1_nchwc for a
+convolution with its activation. The convolution does the computing, so the row belongs to conv1, found from tanh1 by the
+network's graph. Layout conversions that the optimizer added have no layer's name: one out of the blocked layout belongs to the
+node before it, one into it to the node after it. Source: ONNX Runtime's documentation, "Performance: profiling tools".
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ _TYPES = {"float": "f32", "float16": "f16", "bfloat16": "bf16", "double": "f64",
 
 
 def read(folder: Path, context: Context) -> Evidence:
-    """Return operators and kernels of a kernels pass; raises EvidenceError when the profile cannot be read."""
+    """Return operators and kernels of a kernels pass; raise EvidenceError if the profile cannot be read."""
     files = context.report.get("operator_files", [TRACE_FILE])
     if not files:
         return Evidence(empty("operators"), empty("kernels"))
     table = _nodes(folder / files[0])
     begun = read_object(folder / START_FILE).get("wall_ns")
     if not isinstance(begun, int):
-        raise EvidenceError(f"{folder / START_FILE}: wall_ns is no number; record the pass again")
+        raise EvidenceError(f"{folder / START_FILE}: wall_ns is not a number; record the pass again")
     table["start_ns"] = context.clock.from_wall(begun + 1000 * table["ts"].to_numpy(np.int64))
     table["duration_ns"] = 1000 * table["dur"].to_numpy(np.int64)
     table["end_ns"] = table["start_ns"] + table["duration_ns"]
-    # a microsecond is lost at most, because times are cut to whole ones
+    # rounding down loses at most a microsecond
     table = table[context.in_steps(table["start_ns"].to_numpy(np.int64))].reset_index(drop=True)
     _name_layers(table, context.network)
     table = table.assign(operator=table["type"], phase="forward", count=1, device="cpu")
@@ -67,7 +67,7 @@ def read(folder: Path, context: Context) -> Evidence:
 
 
 def _nodes(path: Path) -> pd.DataFrame:
-    """Return the profile's events of nodes in the order in which they began, with what they say of themselves."""
+    """Return the profile's events of nodes, sorted by begin, with their descriptions."""
     try:
         events = json_text.parsed(path.read_bytes())
         rows = [_row(event) for event in events if event.get("cat") == "Node" and str(event["name"]).endswith(_ENDING)]
@@ -96,7 +96,7 @@ def _row(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shapes(tensors: list[dict[str, list[int]]]) -> list[tuple[str, list[int]]]:
-    """Return (type, sizes) of tensors, which the profile says as [{"float": [4, 6, 28, 28]}, ...]."""
+    """Return (type, sizes) of tensors, which the profile writes as [{"float": [4, 6, 28, 28]}, ...]."""
     return [(kind, [int(size) for size in sizes]) for tensor in tensors for kind, sizes in tensor.items()]
 
 
@@ -107,7 +107,7 @@ def _kind(operator: str) -> str:
 
 
 def _name_layers(table: pd.DataFrame, network: dict[str, Any]) -> None:
-    """Set layer and attribution of each node: by its name, else by the node beside it."""
+    """Set layer and attribution of each node, by its name or else by the node beside it."""
     layers = {str(layer["name"]): layer for layer in network["layers"]}
     named = {pair: _layer(*pair, layers) for pair in set(zip(table["name"], table["type"], strict=True))}
     result = pd.Series(
@@ -121,7 +121,7 @@ def _name_layers(table: pd.DataFrame, network: dict[str, Any]) -> None:
 
 
 def _layer(name: str, operator: str, layers: dict[str, Any]) -> str | None:
-    """Return the layer that a node's name holds, the longest; of a fused product or convolution the layer that computes it."""
+    """Return the longest layer name in a node's name; for a fused product or convolution, the layer that computes it."""
     holding = [layer for layer in layers if re.search(rf"(?<![A-Za-z0-9]){re.escape(layer)}(?![A-Za-z0-9])", name)]
     if not holding:
         return None

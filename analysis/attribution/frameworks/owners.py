@@ -1,8 +1,9 @@
-"""Whose work it is: the layer and phase in which the host was when it made a call or launched a device's work.
+"""Whose work it is: the layer and phase in which the host was when it made a call or launched device work.
 
-It is those of the operator open on that thread at that time; operators of backward functions, which threads of their own may
-run, have theirs by sequence number. Where the framework's trace knows nothing of the thread, it is the only operator that ran on
-any of the threads then ("time"). What the operator does not say, the innermost of our ranges on the thread says ("launch range").
+These are the layer and phase of the operator then open on that thread; operators of backward functions, which may have threads
+of their own, have theirs by sequence number. If the framework's trace does not cover the thread, it is the only operator that
+then ran on any thread ("time"). What the operator does not give comes from the innermost of our ranges on the thread ("launch
+range").
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Int = npt.NDArray[np.int64]
 
 
 class Owners:
-    """The operators and ranges of a pass (tables of the Trace), prepared to be asked of many times on many threads."""
+    """The operators and ranges of a pass (tables of the Trace), indexed for many queries on many threads."""
 
     def __init__(self, operators: pd.DataFrame, ranges: pd.DataFrame):
         self._operators = operators
@@ -29,7 +30,7 @@ class Owners:
         self._telling = {name: _telling(ranges, name) for name in ("layer", "phase")}
 
     def own(self, table: pd.DataFrame, thread: pd.Series, at: pd.Series) -> Int:
-        """Fill layer, phase and attribution of a table where null, from the host's threads and times; null where these are.
+        """Fill layer, phase and attribution of a table where null, by the host's threads and times; these may be null.
 
         Returns the operators' rows, -1 for none.
         """
@@ -49,7 +50,7 @@ class Owners:
         return row
 
     def _open_operator(self, thread: Int, at: Int, timed: npt.NDArray[np.bool_]) -> tuple[Int, npt.NDArray[np.bool_]]:
-        """Return the row of the operator open on each thread at each time, -1 for none, and whether only the time tells it."""
+        """Return the row of the operator open on each thread at each time, -1 for none, and whether only the time decides."""
         row = np.where(timed, self._stacks.innermost(thread, at), -1)
         threads = np.unique(self._operators["thread"].dropna().to_numpy(np.int64))
         unknown = timed & ~np.isin(thread, threads)
@@ -61,7 +62,7 @@ class Owners:
 
     @cached_property
     def _says(self) -> npt.NDArray[np.bool_]:
-        """Which operators are of a layer, of the optimizer or of the input pipeline."""
+        """Which operators belong to a layer, the optimizer or the input pipeline."""
         known = self._operators["layer"].notna() | self._operators["phase"].isin(["optimizer", "data"])
         return known.to_numpy(dtype=bool)
 

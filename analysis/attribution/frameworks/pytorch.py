@@ -1,8 +1,8 @@
-"""PyTorch: torch.profiler's operators, and the lines of oneDNN and MKL placed inside them.
+"""PyTorch: torch.profiler's operators, with the lines of oneDNN and MKL placed inside them.
 
-Clocks: the profiler and oneDNN stamp the wall clock, ranges the monotonic one; the pass's anchors join them. MKL's lines have no
-time: they stand in the stream between markers and timed lines, and inside such a gap the n-th call of a shape belongs to the
-n-th operator that multiplies matrices of that shape.
+The profiler and oneDNN use the wall clock, our ranges the monotonic one; the pass's anchors relate the two. MKL's lines have no
+time: they stand in the stream between markers and timed lines. In such a gap the n-th call of a shape belongs to the n-th
+operator that multiplies matrices of that shape.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from kernelscope.analysis.trace import conform, intervals
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
-PROCESSORS = r"^(?:gloo|mpi|ucc):"  # ranges of libraries by which ranks that compute on processors communicate
+PROCESSORS = r"^(?:gloo|mpi|ucc):"  # ranges of communication libraries of ranks that compute on CPUs
 TRACE_FILE = "operators.pt.trace.json.gz"
 STREAM_FILE = "stdout.raw"
 
 
 def read(folder: Path, context: Context) -> Evidence:
-    """Return operators and kernels of a kernels pass; raises EvidenceError when a file of it cannot be read."""
+    """Return operators and kernels of a kernels pass; raise EvidenceError if one of its files cannot be read."""
     files = context.report.get("operator_files") or [TRACE_FILE]
     path, *parts = (folder / file for file in files)
-    # on a device these files mostly hold its work too, and are read once for both
+    # with a device, these files usually hold its work too; they are then read once for both
     result = collected.find(folder, context) if context.device != "cpu" else None
     whole = result in [("framework", file) for file in (path, *parts)]
     scan = kineto.scan(path, GROUPS if whole else {name: GROUPS[name] for name in ("operators", "annotations")}, parts=parts)
@@ -62,7 +62,7 @@ def read(folder: Path, context: Context) -> Evidence:
 
 
 def _operators(scan: Scan, context: Context) -> pd.DataFrame:
-    """Return the profiler's operators inside measured steps on our clock, ordered by start, with the index of their parent."""
+    """Return the profiler's operators in measured steps on our clock, sorted by start, with the index of their parent."""
     events = scan.tables["operators"]
     threads = kineto.whole_numbers(scan.tracks["thread"]).take(events["track"].to_numpy())
     events = events.assign(thread=threads.array)
@@ -79,7 +79,7 @@ def _operators(scan: Scan, context: Context) -> pd.DataFrame:
 
 
 def _communication(scan: Scan, context: Context) -> pd.DataFrame:
-    """Return the collectives of ranks that compute on processors, as ranges that nest in nothing; see PROCESSORS."""
+    """Return the collectives of ranks that compute on CPUs, as ranges that do not nest; see PROCESSORS."""
     events = scan.tables["annotations"]
     events = events[events["name"].astype("string").str.match(PROCESSORS).fillna(False).to_numpy(bool)]
     threads = kineto.whole_numbers(scan.tracks["thread"]).take(events["track"].to_numpy())
@@ -90,7 +90,7 @@ def _communication(scan: Scan, context: Context) -> pd.DataFrame:
 
 
 def _attribute(operators: pd.DataFrame, ranges: pd.DataFrame) -> None:
-    """Add layer, phase and attribution: from the ranges open on the operator's thread, else from its forward operator."""
+    """Add layer, phase and attribution, from the ranges open on the operator's thread or else from its forward operator."""
     layer, phase, result = _from_ranges(ranges, operators["thread"].to_numpy(np.int64), operators["start_ns"].to_numpy())
     operators["layer"], operators["phase"] = layer, phase
     operators["gradient"] = autograd.noted(operators)
@@ -105,13 +105,13 @@ def _attribute(operators: pd.DataFrame, ranges: pd.DataFrame) -> None:
 
 
 def _from_ranges(ranges: pd.DataFrame, thread: Int, at: Int) -> tuple[pd.Series, pd.Series, Bool]:
-    """Return layer and phase of the innermost ranges open at these times on these threads, and where either was found."""
+    """Return layer and phase of the innermost ranges open at these times on these threads, and where either is known."""
     answers = []
     for column in ("layer", "phase"):
         saying = ranges[ranges[column].notna()].reset_index(drop=True)
         index = intervals.innermost(*intervals.spans(saying), thread, at)
         values = saying[column].astype("string").to_numpy(dtype=object)
-        with_none = np.array([*values, None], dtype=object)  # where index -1 leads
+        with_none = np.array([*values, None], dtype=object)  # the last one is for index -1
         answers.append(pd.Series(with_none[index], dtype="string"))
     layer, phase = answers
     return layer, phase, (layer.notna() | phase.notna()).to_numpy()
@@ -123,7 +123,7 @@ def _from_ranges(ranges: pd.DataFrame, thread: Int, at: Int) -> tuple[pd.Series,
 def _library_lines(
     path: Path, context: Context, operators: pd.DataFrame, diagnostics: dict[str, int]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return oneDNN's primitives and MKL's calls in measured steps, placed in time and each with its operator's `index`."""
+    """Return oneDNN's primitives and MKL's calls in measured steps, placed in time, each with its operator's `index`."""
     split = stream.split(path)
     primitives = onednn_verbose.parse(split.onednn)
     calls = mkl_verbose.parse(split.mkl)
@@ -147,7 +147,7 @@ def _library_lines(
 
 
 def _add_ranges(lines: pd.DataFrame, at: Int, context: Context) -> None:
-    """Add range_layer and range_phase: what the ranges of the loop's thread say of these times."""
+    """Add range_layer and range_phase: layer and phase of the loop thread's ranges at these times."""
     thread = np.full(len(at), context.steps["thread"].iloc[0] if len(context.steps) else 0, dtype=np.int64)
     lines["range_layer"], lines["range_phase"], _ = _from_ranges(context.ranges, thread, at)
 
@@ -159,7 +159,7 @@ def _threads_by_rank(operators: pd.DataFrame, steps: pd.DataFrame) -> list[int]:
 
 
 def _innermost_on_any(operators: pd.DataFrame, threads: list[int], at: Int) -> Int:
-    """Return the index of the innermost operator open at each time, on the first of these threads that has one; -1 without."""
+    """Return the index of the innermost operator open at each time, on the first of these threads that has one; else -1."""
     result = np.full(len(at), -1, dtype=np.int64)
     for thread in threads:
         open_here = intervals.innermost(*intervals.spans(operators), np.full(len(at), thread), at)
@@ -168,14 +168,14 @@ def _innermost_on_any(operators: pd.DataFrame, threads: list[int], at: Int) -> I
 
 
 def _timed_marks(markers: pd.DataFrame, primitives: pd.DataFrame) -> pd.DataFrame:
-    """Return line numbers and times of everything in the stream that has a time, in the stream's order."""
+    """Return the line numbers and times of all timed lines in the stream, in order."""
     ends = primitives[["line_number"]].assign(time_ns=primitives["end_ns"])
     marks = pd.concat([markers[["line_number", "time_ns"]], ends]).sort_values("line_number", kind="stable")
     return marks.assign(time_ns=marks["time_ns"].cummax()).reset_index(drop=True)
 
 
 def _between_marks(calls: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
-    """Return the calls that stand between two timed marks, with the gap's number and its times lower_ns and upper_ns."""
+    """Return the calls between two timed marks, with the number of their gap and its times lower_ns and upper_ns."""
     lines = marks["line_number"].to_numpy()
     gap = np.searchsorted(lines, calls["line_number"].to_numpy(), side="left") - 1
     inside = (gap >= 0) & (gap < len(lines) - 1)
@@ -185,7 +185,7 @@ def _between_marks(calls: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _place_calls(calls: pd.DataFrame, operators: pd.DataFrame, mark_times: Int, threads: list[int]) -> None:
-    """Add to MKL's calls the index of their operator (-1: none) and start_ns, end_ns inside it, or inside their gap."""
+    """Add to MKL's calls the index of their operator (-1: none), and start_ns and end_ns inside it or inside their gap."""
     main = operators[operators["thread"] == threads[0]] if threads else operators
     products = aten.products(main["name"], main["shapes"])
     candidates = products[products["m"].notna()].assign(index=lambda table: table.index)
@@ -214,7 +214,7 @@ def _ranked(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _place_in_operator(calls: pd.DataFrame, operators: pd.DataFrame) -> None:
-    """Put each call matched by shape after the last operator that its own operator called: the product comes last."""
+    """Place each call in its operator, after the last operator that this one called: the product comes last."""
     index = np.maximum(calls["index"].to_numpy(), 0)
     if operators.empty:
         calls["start_ns"] = calls["lower_ns"]
@@ -230,7 +230,7 @@ def _place_in_operator(calls: pd.DataFrame, operators: pd.DataFrame) -> None:
 
 
 def _place_in_gap(calls: pd.DataFrame) -> None:
-    """Put the calls without a matching operator one after another from the start of their gap."""
+    """Place the calls without a matching operator one after another from the start of their gap."""
     other = ~calls["exact"]
     before = calls[other].groupby("gap")["duration_ns"].cumsum() - calls.loc[other, "duration_ns"]
     start = np.minimum(calls.loc[other, "lower_ns"] + before, calls.loc[other, "upper_ns"])
@@ -252,7 +252,7 @@ def _call_kernels(calls: pd.DataFrame, operators: pd.DataFrame) -> pd.DataFrame:
 def _with_operator(table: pd.DataFrame, operators: pd.DataFrame, otherwise: str) -> pd.DataFrame:
     """Return the lines with their operator's thread, name, layer, phase and attribution; without one, with their range's.
 
-    otherwise: the attribution of lines whose layer only the range tells.
+    otherwise: the attribution of lines whose layer is known only from the range.
     """
     index = table["index"].to_numpy()
     owned = index >= 0
@@ -270,11 +270,11 @@ def _with_operator(table: pd.DataFrame, operators: pd.DataFrame, otherwise: str)
 
 
 def _finished(table: pd.DataFrame) -> pd.DataFrame:
-    """Return kernels with what all of them have in common."""
+    """Return kernels with the columns that all of them share."""
     return table.assign(duration_ns=table["end_ns"] - table["start_ns"], count=1, device="cpu")
 
 
 def _name_optimizer(kernels: pd.DataFrame) -> None:
-    """Call the arithmetic of the optimizer's phase by that kind: other frameworks do it in one kernel of that name."""
+    """Give arithmetic in the optimizer's phase the kind optimizer, as other frameworks update in one kernel of that kind."""
     arithmetic = kernels["kind"].isin(["elementwise", "unknown", "reduction", "copy"])
     kernels["kind"] = kernels["kind"].mask(arithmetic & (kernels["phase"] == "optimizer"), "optimizer")

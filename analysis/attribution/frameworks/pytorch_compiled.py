@@ -1,7 +1,7 @@
-"""PyTorch: the kernels that torch.compile generates for processors, which the profiler does not record one by one.
+"""PyTorch: kernels that torch.compile generates for CPUs, which the profiler does not record one by one.
 
-What it records is the call of a compiled graph and, inside of it, the operators of libraries. The graph's own time between them
-is in generated kernels, apart from what Python needs to call these, which is less than LEAST_NS each.
+The profiler records the call of a compiled graph and the library operators inside it. The graph's own time between these is
+generated kernels, except for Python's calls, which take less than LEAST_NS each.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from kernelscope.analysis.formats.kineto import tables as kineto
 from kernelscope.analysis.formats.kineto.tables import Scan
 from kernelscope.analysis.trace import intervals
 
-GRAPH = "## Call CompiledFxGraph"  # what Inductor's calls of a compiled graph begin with, in the profiler's annotations
+GRAPH = "## Call CompiledFxGraph"  # prefix of Inductor's calls of a compiled graph in the profiler's annotations
 NAME = "generated code of torch.compile"
 LEAST_NS = 20_000  # shorter pieces are Python's calls between library operators
 
 
 def kernels(scan: Scan, operators: pd.DataFrame, context: Context) -> pd.DataFrame:
-    """Return as kernels the pieces of compiled graphs in which generated code runs, with layer and phase of who calls the graph.
+    """Return the generated code in compiled graphs as kernels, piece by piece, with layer and phase of the graph's caller.
 
-    operators: as `frameworks.pytorch` has them.
+    operators: the table of `frameworks.pytorch`.
     """
     events = scan.tables["annotations"]
     events = events[events["name"].astype("string").str.startswith(GRAPH).fillna(False).to_numpy(bool)]

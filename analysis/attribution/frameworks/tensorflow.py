@@ -1,24 +1,24 @@
-"""TensorFlow: operators of the profiler's trace, with layers from their names, and oneDNN's lines placed into them.
+"""TensorFlow: operators of the profiler's trace, with layers from their names, and oneDNN's lines placed in them.
 
-TensorFlow's threads run no Python, so no range of ours encloses an operator there. What relates an operator to its layer is its
-full name, which carries the scopes of whoever made it: `gradient_tape/lenet_1/conv2_1/convolution/Conv2DBackpropInput`.
+TensorFlow's threads run no Python, so none of our ranges encloses an operator there. An operator's full name gives its layer,
+because it holds the scopes in which it was made: `gradient_tape/lenet_1/conv2_1/convolution/Conv2DBackpropInput`.
 
-`operators` holds, besides the graph's operators, what the host did to run them: events of the eager runtime and of the
-executor (tf.constant, ExecutorState::Process, ExecutorDoneCallback, ...). These have neither scope nor layer, phase "data"
-inside of a data range and "other" elsewhere: the latter is dispatch. Events of a thread that waits while operators run on others
-(TFE_Py_ExecuteCancelable, EagerExecute, ...) are left out, because they would claim a part of the operators' time; the
-"call" range on the same thread covers what remains. What waits for a batch stays. The executor times only operators that it
-counts as expensive; cheap ones are in the time of ExecutorState::Process.
+Besides the graph's operators, `operators` holds what the host did to run them: events of the eager runtime and of the executor
+(tf.constant, ExecutorState::Process, ExecutorDoneCallback, ...). These have no scope and no layer; their phase is "data" inside
+a data range, and "other" (dispatch) elsewhere. Events of a thread that waits while operators run on other threads
+(TFE_Py_ExecuteCancelable, EagerExecute, ...) are left out: they would claim part of the operators' time, and the "call" range
+on the same thread covers the rest. Waits for a batch stay. The executor times only operators that it counts as expensive; cheap
+ones are part of ExecutorState::Process.
 
-Eager operators run one by one on the loop's thread: each is an event of the eager runtime, and the kernel is what runs in it.
-They belong to the range that the loop is in; what the host does around them within a layer's range is the layer's too.
+Eager operators run one by one on the loop's thread: each is an event of the eager runtime, and the kernel is the event inside
+it. They belong to the range that the loop is in. Host work around them within a layer's range also belongs to the layer.
 
-Whatever runs on the threads of tf.data prepares batches, also what Python calls there (tf.py_function): its phase is "data", and
-it has no layer. Operators that call Python are no kernels: what they call is not TensorFlow's.
+Everything on the threads of tf.data prepares batches, including Python called there (tf.py_function): its phase is "data", and
+it has no layer. Operators that call Python are not kernels, because the called code is not TensorFlow's.
 
-How a kernel came by its layer: a oneDNN line belongs to the operator that ran at its time and whose type can have called it
-("operator name": the layer is then in that operator's name). Where two such operators ran at once, the problem's shape decides
-("shape"), and where it fits both or none, only the time ("time").
+A oneDNN line gets its layer from the operator that ran at its time and whose type can have called it ("operator name", as the
+layer is in that operator's name). If two such operators ran at once, the problem's shape decides ("shape"). If it fits both or
+neither, only the time does ("time").
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ STREAM_FILE = "stdout.raw"
 HOST_PLANE = "/host:CPU"
 
 _OPERATOR = r"^(?P<scope>[^:]+):(?P<type>[A-Za-z_]\w*)$"
-_DATA_THREADS = "tf_data"  # how the names of threads begin that run an input pipeline of tf.data
-_GETTING = "IteratorGetNextOp::DoCompute"  # in which a graph waits for its batch, on a thread of tf.data
+_DATA_THREADS = "tf_data"  # prefix of the names of threads that run an input pipeline of tf.data
+_GETTING = "IteratorGetNextOp::DoCompute"  # a graph waits in it for its batch, on a thread of tf.data
 _EAGER_EVENTS = ("TFE_Py_ExecuteCancelable", "EagerExecute", "EagerLocalExecute")
 _EAGER_OPERATOR = "EagerLocalExecute: "  # followed by an operator's type, or by a function's name
 _FUNCTION = re.compile(r"^__(inference|forward|backward)_")
-_UPDATING = r"^(Assign(Sub|Add)Variable|(Resource)?(Sparse)?Apply[A-Z])"  # outside of every range: a loop's own optimizer
+_UPDATING = r"^(Assign(Sub|Add)Variable|(Resource)?(Sparse)?Apply[A-Z])"  # outside all ranges: a loop's own optimizer
 _EAGER_KERNEL = "KernelAndDeviceFunc::Run"
 
-# operators that only steer: they compute nothing, whatever their time holds
+# operators for control and data flow: they compute nothing themselves, whatever runs in their time
 _STEERING = re.compile(
     r"^(NoOp|_?Arg|_?Retval|_?(Host)?(Send|Recv)|Identity(N)?|StopGradient|Const|Placeholder|(Stateless|Stateful)?PartitionedCall"
     r"|(Eager)?PyFunc(Stateless)?|Optional(HasValue|GetValue|FromValue|None)|(Stateless)?(While|If|Case)|(Ref)?(Switch|Merge|Enter|Exit|NextIteration)|LoopCond|SymbolicGradient|RemoteCall)$"
 )
 
-# (primitive, propagation) of a oneDNN line -> types of operators that call it; reorders are called by all of oneDNN's
+# (primitive, propagation) of a oneDNN line -> types of operators that call it; all oneDNN operators call reorders
 _CALLERS = (
     (r"^convolution backward_data", r"Conv\w*BackpropInput"),
     (r"^convolution backward_weights", r"Conv\w*BackpropFilter"),
@@ -79,15 +79,15 @@ _CALLERS = (
     (r"^eltwise", r"Relu|Elu|Tanh|Sigmoid|Gelu|Swish|Mish"),
     (r"^(binary|sum)", r"Add|Mul|Sub"),
 )
-_RIGHT_TYPE, _ENCLOSING, _RIGHT_SHAPE = 4, 2, 1  # their sums rank operators that run at the time of a line
-_CLOCK_ERROR_NS = 10_000  # by how much a line may stick out of its operator: timestamps of two sources, printed in us
+_RIGHT_TYPE, _ENCLOSING, _RIGHT_SHAPE = 4, 2, 1  # weights whose sum ranks the operators that run at a line's time
+_CLOCK_ERROR_NS = 10_000  # a line may exceed its operator by this: times of two sources, printed in us
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
 def read(folder: Path, context: Context) -> Evidence:
-    """Read the trace and the oneDNN lines of one kernels pass; raises EvidenceError when the trace cannot be read."""
+    """Read the trace and the oneDNN lines of a kernels pass; raise EvidenceError if the trace cannot be read."""
     names = names_of(folder, context)
     events, diagnostics = _events(folder, context)
     parts: list[pd.DataFrame] = [_graph_operators(events, names), _eager_operators(events, context)]
@@ -123,7 +123,7 @@ def _trace_file(folder: Path, context: Context) -> Path:
 
 
 def _events(folder: Path, context: Context) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return the host's events with a length inside of measured steps, on our clock, and counts of what was left out."""
+    """Return the host's events of nonzero duration in measured steps, on our clock, and counts of events left out."""
     events = xplane.read(_trace_file(folder, context))
     events = events[(events["plane"] == HOST_PLANE) & (events["duration_ns"] > 0)].reset_index(drop=True)
     start = context.clock.from_wall(events["start_ns"].to_numpy(np.int64))
@@ -136,9 +136,9 @@ def _events(folder: Path, context: Context) -> tuple[pd.DataFrame, dict[str, int
 
 
 def _threads(events: pd.DataFrame, context: Context) -> Integers:
-    """Return each event's thread: the loop's own id for the line that calls compiled functions, the line's number for others.
+    """Return each event's thread: the loop's own id for the line that calls compiled functions, the line's number otherwise.
 
-    Threads of tf.data call some too, where a pipeline runs Python.
+    Threads of tf.data also make such calls, if a pipeline runs Python.
     """
     calls = events["name"].str.startswith(_EAGER_EVENTS) & ~events["of_data"]
     callers = events.loc[calls, "line_id"].unique()
@@ -150,7 +150,7 @@ def _threads(events: pd.DataFrame, context: Context) -> Integers:
 
 
 def _graph_operators(events: pd.DataFrame, names: GraphNames | RecordedNames) -> pd.DataFrame:
-    """Return the graph's operators with layer and phase; `leaf` marks those that hold no other and compute something."""
+    """Return the graph's operators with layer and phase; `leaf` marks those that hold no other operator and compute."""
     parts = events["name"].str.extract(_OPERATOR)
     chosen = parts["type"].notna()
     table = events.loc[chosen, ["thread", "start_ns", "end_ns"]].reset_index(drop=True)
@@ -168,13 +168,13 @@ def _graph_operators(events: pd.DataFrame, names: GraphNames | RecordedNames) ->
 
 
 def _give_to_data(table: pd.DataFrame, rows: Flags) -> None:
-    """Make these rows of operators those of an input pipeline."""
+    """Assign these rows of operators to the input pipeline, in place."""
     for column, value in (("layer", pd.NA), ("phase", "data"), ("attribution", "launch range")):
         table[column] = table[column].mask(rows, value)
 
 
 def _resolved(events: pd.DataFrame, chosen: Flags, names: GraphNames | RecordedNames) -> tuple[Integers, list[Resolved]]:
-    """Return what the distinct names of the chosen events tell, and for each event which of these is its own."""
+    """Return what the distinct names of the chosen events resolve to, and each event's index into that list."""
     if isinstance(names, GraphNames):
         codes, distinct = pd.factorize(events.loc[chosen, "name"])
         return codes, [names.resolve(*str(name).rsplit(":", 1)) for name in distinct]
@@ -196,7 +196,7 @@ def _resolved(events: pd.DataFrame, chosen: Flags, names: GraphNames | RecordedN
 
 
 def _function_calls(events: pd.DataFrame) -> tuple[Integers, Integers, pd.Series]:
-    """Return when functions ran, start and end in ns, and what they are called: __inference_train_step_12."""
+    """Return when functions ran, start and end in ns, and their names: __inference_train_step_12."""
     name = events["name"].astype("string")
     called = name.str.slice(len(_EAGER_OPERATOR)).where(name.str.startswith(_EAGER_OPERATOR), "")
     runs = called.str.match(_FUNCTION).to_numpy(dtype=bool)
@@ -205,7 +205,7 @@ def _function_calls(events: pd.DataFrame) -> tuple[Integers, Integers, pd.Series
 
 
 def _eager_operators(events: pd.DataFrame, context: Context) -> pd.DataFrame:
-    """Return operators that ran by themselves, with layer and phase of the range around them, as _graph_operators does."""
+    """Return operators that ran eagerly, with layer and phase of the range around them, as _graph_operators does."""
     name = events["name"].astype("string")
     called = name.str.startswith(_EAGER_OPERATOR) & ~name.str.slice(len(_EAGER_OPERATOR)).str.match(_FUNCTION)
     outer = events[called.to_numpy(dtype=bool)]
@@ -225,12 +225,12 @@ def _eager_operators(events: pd.DataFrame, context: Context) -> pd.DataFrame:
 
 
 def _computes(types: pd.Series) -> Flags:
-    """Return which operators compute something by themselves: none that only steers or fetches a batch."""
+    """Return which operators compute something themselves, rather than only control the flow or fetch a batch."""
     return np.asarray(~(types.str.match(_STEERING) | types.str.match(DATA)).to_numpy(dtype=bool))
 
 
 def _around(table: pd.DataFrame, ranges: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return layer, phase and method of the innermost range that says either, for each row of a table with times."""
+    """Return layer, phase and method of the innermost range that has either, for each row of a table with times."""
     owners = ranges[(ranges["layer"].notna() | ranges["phase"].isin(["forward", "backward", "optimizer", "data"])).to_numpy(bool)]
     row = intervals.innermost(*intervals.spans(owners), *intervals.spans(table)[:2])
     result = {
@@ -245,7 +245,7 @@ def _around(table: pd.DataFrame, ranges: pd.DataFrame) -> dict[str, pd.Series]:
 
 
 def _host_events(events: pd.DataFrame, graph: pd.DataFrame, context: Context) -> pd.DataFrame:
-    """Return what the host did besides: see the module's documentation."""
+    """Return what else the host did: see the module's docstring."""
     table = events[~events["name"].str.match(_OPERATOR)]
     table = table[["thread", "start_ns", "end_ns", "name", "of_data"]].reset_index(drop=True)
     data = context.ranges[context.ranges["category"] == "data"]
@@ -262,7 +262,7 @@ def _host_events(events: pd.DataFrame, graph: pd.DataFrame, context: Context) ->
 
 
 def _waits(table: pd.DataFrame, graph: pd.DataFrame) -> Flags:
-    """Return in which of these events their thread waited: operators ran on others, on its own none within nor of a graph."""
+    """Return in which events the thread waited: operators ran on other threads, and none within it or of a graph on its own."""
     thread, start, end = intervals.spans(table)
     own = np.isin(thread, graph.loc[graph["scope"].notna(), "thread"].unique())
     theirs, begins, ends = intervals.spans(graph)
@@ -277,7 +277,7 @@ def _waits(table: pd.DataFrame, graph: pd.DataFrame) -> Flags:
 
 
 def _primitives(folder: Path, context: Context) -> pd.DataFrame:
-    """Return the timed oneDNN lines inside of measured steps, with start_ns and end_ns on our clock."""
+    """Return the timed oneDNN lines in measured steps, with start_ns and end_ns on our clock."""
     path = folder / STREAM_FILE
     lines = onednn_verbose.parse(stream.split(path if path.is_file() else []).onednn)
     failures = int(lines.attrs.get("parse_failures", 0))
@@ -290,7 +290,7 @@ def _primitives(folder: Path, context: Context) -> pd.DataFrame:
 
 
 def _place(lines: pd.DataFrame, graph: pd.DataFrame, network: dict[str, Any] | None) -> tuple[Integers, npt.NDArray[Any]]:
-    """Return for each line its operator's row in `graph` (-1: none) and the method that found it."""
+    """Return each line's operator, as its row in `graph` (-1: none), and the method that found it."""
     threads = graph["thread"].unique()
     if lines.empty or graph.empty:
         return np.full(len(lines), -1, dtype=np.int64), np.full(len(lines), "none", dtype=object)
@@ -309,7 +309,7 @@ def _place(lines: pd.DataFrame, graph: pd.DataFrame, network: dict[str, Any] | N
     rows = np.arange(len(lines))
     best = score.argmax(axis=1)
     winner = running[rows, best]
-    # of several that rank alike, it does not matter which it was where all belong to the same layer and phase
+    # equally ranked operators do not matter if all belong to the same layer and phase
     place = pd.factorize(graph["layer"].fillna("") + "/" + graph["phase"].fillna(""))[0]
     agreed = ((score < score[rows, best][:, None]) | (place[running] == place[winner][:, None])).all(axis=1)
     sure = agreed & right_type[rows, best] & (right_type.sum(axis=1) == 1)
@@ -325,7 +325,7 @@ class _Matches:
         self._line_codes, self._operator_codes, self._fits = line_codes, operator_codes, fits
 
     def __call__(self, running: Integers) -> Flags:
-        """Return it for a matrix of operators (rows as the lines, -1 where there is none)."""
+        """Return whether lines fit a matrix of operators (a row per line, -1 for none)."""
         return np.asarray(self._fits[self._line_codes[:, None], self._operator_codes[np.maximum(running, 0)]])
 
 
@@ -354,7 +354,7 @@ def _right_shape(lines: pd.DataFrame, graph: pd.DataFrame, network: dict[str, An
 
 
 def _primitive_kernels(lines: pd.DataFrame, graph: pd.DataFrame, owner: Integers, method: npt.NDArray[Any]) -> pd.DataFrame:
-    """Return oneDNN's lines as kernels, with what their operators know."""
+    """Return oneDNN's lines as kernels, completed from their operators."""
     if lines.empty:
         return empty("kernels")
     table = lines[["start_ns", "end_ns", "duration_ns"]].copy()
@@ -364,7 +364,7 @@ def _primitive_kernels(lines: pd.DataFrame, graph: pd.DataFrame, owner: Integers
     operators = graph.take(np.maximum(owner, 0)).reset_index(drop=True) if len(graph) else graph.reindex(range(len(lines)))
     for column, source in (("thread", "thread"), ("layer", "layer"), ("phase", "phase"), ("operator", "name")):
         table[column] = operators[source].where(known)
-    # an operator that graph rewriting put under another layer's name is known by its position, not by its name
+    # an operator that graph rewriting put under another layer's name is known by its position in the graph, not by its name
     by_name = pd.Series(method).where(operators["attribution"] != "graph order", "graph order")
     table["attribution"] = pd.Series(method).where(pd.Series(method) != "operator name", by_name)
     table["attribution"] = table["attribution"].where(table["layer"].notna() | (table["phase"] == "optimizer"), "none")
@@ -372,7 +372,7 @@ def _primitive_kernels(lines: pd.DataFrame, graph: pd.DataFrame, owner: Integers
 
 
 def _operator_kernels(graph: pd.DataFrame, owner: Integers, silent: bool) -> pd.DataFrame:
-    """Return the leaves that hold no primitive: they compute in Eigen, or, where oneDNN was silent, those of oneDNN in it."""
+    """Return the leaves without a primitive as kernels: Eigen's or, if oneDNN printed nothing, also those of oneDNN."""
     holds_primitive = np.isin(np.arange(len(graph)), owner)
     table = graph[graph["leaf"].to_numpy(dtype=bool) & ~holds_primitive].reset_index(drop=True)
     table["kind"] = classify.kinds(table["name"], table["phase"])

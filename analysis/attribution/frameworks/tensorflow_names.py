@@ -1,4 +1,4 @@
-"""What the names of TensorFlow's operators tell: their layer and phase; and which layers a oneDNN problem's shape fits."""
+"""Layer and phase of TensorFlow's operators, from their names; and which layers the shape of a oneDNN problem fits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPTIMIZER = re.compile(
     r"^(sgd|rm_?s_?prop|adam|adamw|adadelta|adagrad|adamax|nadam|ftrl|lion|lamb|muon|adafactor|(loss_scale_)?optimizer)$"
 )
 _UPDATE = re.compile(r"^(Resource)?(Sparse)?Apply[A-Z]")
-_OWN_UPDATE = re.compile(r"^Assign(Sub|Add)VariableOp$")  # of a loop that updates variables itself
+_OWN_UPDATE = re.compile(r"^Assign(Sub|Add)VariableOp$")  # in a loop that updates variables itself
 _COUNTER = re.compile(r"^(Add|AddV2|AssignVariableOp|AssignAddVariableOp|ReadVariableOp)$")
 _BACKWARD_SCOPE = re.compile(r"(^|/)(gradient_tape|gradients)(_\d+)?/|_grad(_\d+)?(/|$)")
 _BACKWARD_TYPE = re.compile(r"Grad($|[A-Z_])|Backprop")
@@ -33,17 +33,17 @@ _CONCRETE = re.compile(r"^__(inference|forward|backward)_")
 _FUSED = re.compile(r"Fused\w*(Conv|MatMul)")
 _PRODUCT = re.compile(r"(?i)(conv|matmul|biasadd)")
 _PARTS = ("scopes", "operators", "fused")
-_FUSING_TYPES = ("convolution", "dense")  # layers whose operator takes the following ones into itself
+_FUSING_TYPES = ("convolution", "dense")  # layers whose operator can absorb the following ones
 _FUSED_TYPES = ("tanh", "relu", "sigmoid", "gelu", "dropout", "flatten", "add")
 _GATES = {"lstm": 4, "gru": 3}
-_PADDING = "_pad"  # how the names of layers end that only pad for the canonical layer whose name comes before
+_PADDING = "_pad"  # suffix of layers that only pad for the layer whose name precedes it
 
 _DIMENSION = re.compile(r"([a-z]+)(\d+)")
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """Where an operator belongs: layer and phase as in the Trace, and by which method."""
+    """Where an operator belongs: layer and phase as in the Trace, and the method that found them."""
 
     layer: str | None
     phase: str | None
@@ -51,11 +51,11 @@ class Resolved:
 
 
 class GraphNames:
-    """Resolves operators' full names with the network's layers; Keras numbers a scope that it opens again (conv1_1).
+    """Resolves operators' full names to the network's layers. Keras numbers a scope that it opens again (conv1_1).
 
-    sums: {sum of gradients: [names of the operators that it adds up, names of those that take it]}. They have no scope. Where
-    all that one adds up is one layer's, which takes a tensor several times, it is that layer's too. Else it is the gradient of an
-    output that several layers take, and of the layer whose output that is: the one whose gradients are computed from it.
+    sums: {sum of gradients: [names of the operators that it adds up, names of those that take it]}. Sums have no scope. If all
+    that a sum adds up belongs to one layer, which takes a tensor several times, so does the sum. Otherwise it is the gradient
+    of an output that several layers take. It then belongs to the layer with that output, whose gradients are computed from it.
     """
 
     def __init__(self, network: dict[str, Any], training: bool, sums: dict[str, list[list[str]]] | None = None):
@@ -69,10 +69,10 @@ class GraphNames:
         self._training = training
 
     def resolve(self, scope: str, type_name: str) -> Resolved:
-        """Return layer and phase of the operator `scope` of type `type_name`; the layer is null where no scope names one.
+        """Return layer and phase of the operator `scope` of type `type_name`; the layer is None if no scope names one.
 
-        A fused operator bears the name of the last one that went into it (relu1_1/Relu for a convolution with bias and
-        activation): its layer is the convolution or dense layer before.
+        A fused operator has the name of the last operator fused into it (relu1_1/Relu for a convolution with bias and
+        activation). It belongs to the convolution or dense layer before that.
         """
         parts = scope.split("/")
         backward = bool(_BACKWARD_SCOPE.search(scope) or _BACKWARD_TYPE.search(type_name))
@@ -88,11 +88,11 @@ class GraphNames:
         if parts[-1] in self._sums:
             return Resolved(self._summed(parts[-1]), "backward", "graph order")
         if self._training and len(parts) <= 2 and _COUNTER.match(type_name):
-            return Resolved(None, "optimizer", "operator name")  # the optimizer counts its steps outside of every scope
+            return Resolved(None, "optimizer", "operator name")  # the optimizer counts its steps outside all scopes
         return Resolved(None, phase if backward else None, "none")
 
     def _named(self, parts: list[str]) -> str | None:
-        """Return the layer of the innermost scope that names one, else of the operator itself."""
+        """Return the layer of the innermost scope that names one, or of the operator itself."""
         return next((one for one in map(self._layer, [*reversed(parts[:-1]), parts[-1]]) if one), None)
 
     def _layer(self, part: str) -> str | None:
@@ -102,11 +102,11 @@ class GraphNames:
         return None
 
     def _summed(self, name: str) -> str | None:
-        """Return the layer that a sum of gradients belongs to; None where those who take it disagree."""
+        """Return the layer that a sum of gradients belongs to; None if the operators that take it disagree."""
         return self._only_layer(name, 0) or self._only_layer(name, 1)
 
     def _only_layer(self, name: str, side: int) -> str | None:
-        """Return the one layer of the operators that a sum adds up (side 0) or that take it (1), through other sums."""
+        """Return the only layer of the operators that a sum adds up (side 0) or that take it (1), through other sums."""
         seen, waiting, layers = {name}, [name], set()
         while waiting:
             for other in self._sums[waiting.pop()][side]:
@@ -118,12 +118,12 @@ class GraphNames:
         return layers.pop() if len(layers) == 1 else None
 
     def _fused_into(self, layer: str) -> str:
-        """Return the layer whose computation a fused operator under the name of `layer` does; itself where two can be meant."""
+        """Return the layer that a fused operator named after `layer` computes; `layer` itself if that is ambiguous."""
         result = self._products(layer, passed_sum=False)
         return result.pop() if len(result) == 1 else layer
 
     def _products(self, layer: str, passed_sum: bool) -> set[str]:
-        """Return the layers with a product that can be fused with this one: those before it, behind at most one sum."""
+        """Return the layers whose product can be fused with this one: preceding ones, with at most one sum between."""
         kind = self._types.get(layer)
         if kind in _FUSING_TYPES:
             return {layer}
@@ -133,21 +133,21 @@ class GraphNames:
 
 
 class RecordedNames:
-    """Resolves names by what was noted when their graphs were made (tracer.inside.frameworks.tensorflow.graphs).
+    """Resolves names by what was recorded when their graphs were made (tracer.inside.frameworks.tensorflow.graphs).
 
-    functions: {concrete function: {"function", "scopes", "operators", "fused", "calls"}}. Where a function was made several times
-    and it is not known which of them ran, only what all of them agree on counts. What no scope tells is the function's, as one
-    opaque layer.
+    functions: {concrete function: {"function", "scopes", "operators", "fused", "calls"}}. If a function was made several times
+    and it is unknown which one ran, only what all of them agree on counts. Operators without a scope belong to the function, as
+    one opaque layer.
     """
 
     def __init__(self, functions: dict[str, dict[str, Any]], training: bool):
         self._functions = functions
         self._training = training
         self._merged: dict[str, dict[str, Any]] = {}
-        self._ran: dict[str, set[str]] = {}  # function -> products that ran by themselves, or in an operator that is sure
+        self._ran: dict[str, set[str]] = {}  # function -> products that ran unfused, or in a fused operator of known product
 
     def saw(self, scope: str, type_name: str, function: str | None) -> None:
-        """Note an operator that ran, before any is resolved: it tells which of two products another one was fused with."""
+        """Record an operator that ran, before any is resolved: this can settle which of two products another operator fused."""
         parts = scope.split("/")
         candidates = _candidates(parts, self._table(function)["fused"]) if _FUSED.search(type_name) else None
         ran = self._ran.setdefault(function or "", set())
@@ -158,21 +158,21 @@ class RecordedNames:
 
     @classmethod
     def of(cls, content: dict[str, Any], source: str, training: bool) -> RecordedNames:
-        """Return the names of a file's content; raises EvidenceError where it is not as it should be. source: the file."""
+        """Return the names of a file's content; raise EvidenceError if the content is not valid. source: the file."""
         functions = content.get("functions")
         if not isinstance(functions, dict) or not all(map(_is_table, functions.values())):
-            raise EvidenceError(f"{source}: holds no table of scopes; record the script again")
+            raise EvidenceError(f"{source}: has no table of scopes; record the script again")
         return cls(functions, training)
 
     def function(self, name: str) -> str:
-        """Return the function's own name, as the script's author wrote it, of the name of what runs: __inference_train_12."""
+        """Return the function's name as the script's author wrote it, from the name of what runs: __inference_train_12."""
         known = self._functions.get(name)
         if known is not None:
             return str(known["function"])
         return _CONCRETE.sub("", _NUMBERED.sub("", name))
 
     def resolve(self, scope: str, type_name: str, function: str | None = None) -> Resolved:
-        """Return layer and phase of an operator that ran within a function; null where it is not known."""
+        """Return layer and phase of an operator that ran within a function; None if unknown."""
         table = self._table(function)
         parts = scope.split("/")
         if _FUSED.search(type_name):
@@ -194,7 +194,7 @@ class RecordedNames:
         return Resolved(layer, result, "none" if owner is None else "operator name")
 
     def _product(self, parts: list[str], fused: dict[str, list[str]], function: str | None) -> list[str]:
-        """Return the parts of the name of the product that a fused operator computes; none where that is not sure."""
+        """Return the parts of the name of the product that a fused operator computes; none if that is ambiguous."""
         candidates = _candidates(parts, fused)
         if candidates is None:
             return parts if _PRODUCT.match(parts[-1]) else []
@@ -204,7 +204,7 @@ class RecordedNames:
         return left[0].split("/") if len(left) == 1 else []
 
     def _table(self, function: str | None) -> dict[str, Any]:
-        """Return what is known of a function and of those that it calls, as far as they agree; of all where it is not known."""
+        """Return what a function's tables and those of functions it calls agree on; of all functions if it is unknown."""
         key = function or ""
         if key not in self._merged:
             tables = [self._functions[key]] if key in self._functions else self._called(self.function(key) if key else None)
@@ -219,12 +219,12 @@ class RecordedNames:
         return self._merged[key]
 
     def _called(self, name: str | None) -> list[dict[str, Any]]:
-        """Return the tables of all functions of this name, of all functions for none."""
+        """Return the tables of all functions of this name; of all functions for None."""
         return [table for table in self._functions.values() if name is None or table["function"] == name]
 
 
 def _is_table(entry: Any) -> bool:
-    """Return whether this is what RecordedNames wants of a function: pairs of texts or nulls; lists of texts."""
+    """Return whether this is a valid entry of RecordedNames: pairs of texts or nulls; lists of texts."""
     if not isinstance(entry, dict) or not isinstance(entry.get("function"), str) or not isinstance(entry.get("fused"), dict):
         return False
     lists = [*entry["fused"].values(), entry.get("calls", [])]
@@ -239,12 +239,12 @@ def _values(table: Any) -> list[Any]:
 
 
 def _candidates(parts: list[str], fused: dict[str, list[str]]) -> list[str] | None:
-    """Return the products that an operator of this name can be fused with; None for one of which nothing is said."""
+    """Return the products that an operator of this name can be fused with; None if nothing was recorded about it."""
     return next((fused[name] for first in range(len(parts)) if (name := "/".join(parts[first:])) in fused), None)
 
 
 def _owner(parts: list[str], scopes: dict[str, Any], operators: dict[str, Any]) -> tuple[str | None, str | None] | None:
-    """Return the owner of an operator: of the longest scope that is known, at whatever depth graphs were put into another."""
+    """Return the owner of an operator: that of the longest known scope, however deep graphs were nested in others."""
     for first in range(len(parts)):
         for last in range(len(parts) - 1, first, -1):
             result = scopes.get("/".join(parts[first:last]))
@@ -269,7 +269,7 @@ def _agreed(tables: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def names_of(folder: Path, context: Context) -> GraphNames | RecordedNames:
-    """Return what tells layers of names: the network of our own programs, or what was noted of a script's graphs."""
+    """Return the names that resolve layers: the network of our own programs, or what was recorded of a script's graphs."""
     path, training = folder / SCOPES_FILE, context.mode == "train"
     if context.network:
         sums = folder / SUMS_FILE
@@ -280,11 +280,11 @@ def names_of(folder: Path, context: Context) -> GraphNames | RecordedNames:
 
 
 def _read_sums(path: Path) -> dict[str, list[list[str]]]:
-    """Return what each sum of gradients adds up and who takes it; raises EvidenceError where the file does not say that."""
+    """Return what each sum of gradients adds up and who takes it; raise EvidenceError if the file does not say so."""
     sums = read_object(path).get("sums")
     sides = [side for both in sums.values() for side in _pair(both)] if isinstance(sums, dict) else [None]
     if not all(isinstance(side, list) and all(isinstance(name, str) for name in side) for side in sides):
-        raise EvidenceError(f"{path}: does not say what the sums of gradients add up and who takes them; record the run again")
+        raise EvidenceError(f"{path}: does not say what sums of gradients add up and what takes them; record the run again")
     return dict(sums)  # type: ignore[arg-type]
 
 
@@ -293,7 +293,7 @@ def _pair(both: Any) -> list[Any]:
 
 
 def fits_shape(primitive: str, problem: str, layer: dict[str, Any]) -> bool:
-    """Return whether a oneDNN problem can be one of this layer's: forward or either gradient, whatever the batch."""
+    """Return whether a oneDNN problem can belong to this layer: forward or either gradient, with any batch size."""
     source, result = [list(map(int, layer[name])) for name in ("input_shape", "output_shape")]
     kind = str(layer["type"])
     if primitive in ("convolution", "pooling"):
@@ -323,13 +323,13 @@ def _fits_image(problem: str, source: list[int], result: list[int]) -> bool:
 
 
 def _fits_product(sizes: Counter[int], layer: dict[str, Any], source: list[int], result: list[int]) -> bool:
-    """Return whether a product's m, n and k hold the layer's weight matrix; the third of them is then the batch."""
+    """Return whether a product's m, n and k contain the layer's weight matrix; the third is then the batch."""
     matrices = _matrices(layer, source, result)
     return any(not Counter(matrix) - sizes for matrix in matrices)
 
 
 def _matrices(layer: dict[str, Any], source: list[int], result: list[int]) -> list[list[int]]:
-    """Return the sizes of a layer's matrices of weights; of an attention, of the keys of one head."""
+    """Return the sizes of a layer's weight matrices; for attention, those of one head's keys."""
     if layer["type"] == "dense":
         return [[source[-1], result[-1]]]
     if layer["type"] == "attention":
@@ -341,7 +341,7 @@ def _matrices(layer: dict[str, Any], source: list[int], result: list[int]) -> li
 
 
 def _fits_tensor(dimensions: list[int], layer: dict[str, Any], source: list[int], result: list[int]) -> bool:
-    """Return whether a reorder's tensor is the layer's weight, input or output, with or without its batch."""
+    """Return whether a reorder's tensor is the layer's weight, input or output, with or without the batch."""
     matches = Counter(size for size in dimensions if size != 1)
     tensors = [source, result]
     if layer["type"] == "convolution":

@@ -1,6 +1,7 @@
-"""What XLA compiled for TensorFlow (`jit_compile`): its operations bear the names of the graph's operators they were made of.
+"""Programs that XLA compiled for TensorFlow (`jit_compile`): operations have the names of the graph's operators they come from.
 
-A fusion of several operators has the name of the one whose result it is, so that what was fused into it counts for that one.
+A fusion of several operators has the name of the one that computes its result, so all that was fused into it counts for that
+one.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from kernelscope.analysis.attribution.frameworks.tensorflow_names import Recorde
 from kernelscope.analysis.formats.xplane import tables as xplane
 
 _NUMBER = re.compile(r"(_\d+)?(\.\d+)*$")
-_CAUSED = re.compile(r"^(XLA_Args|XLA_Retvals|)$")  # names of what XLA adds itself
+_CAUSED = re.compile(r"^(XLA_Args|XLA_Retvals|)$")  # names of operations that XLA adds
 
 
 def operations(
     path: Path, context: Context, names: RecordedNames, calls: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], pd.Series]
 ) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return the operations of compiled functions as jax.operations does, with the layers that the graph's names tell.
+    """Return the operations of compiled functions as jax.operations does, with layers from the graph's names.
 
-    calls: when functions ran (start and end in ns) and what they are called.
+    calls: when functions ran (start and end in ns), and their names.
     """
     if not xplane.read_programs(path):
         return pd.DataFrame(), {}
@@ -45,7 +46,7 @@ def operations(
 
 
 def _running(at: npt.NDArray[np.int64], start: npt.NDArray[np.int64], end: npt.NDArray[np.int64], name: pd.Series) -> pd.Series:
-    """Return which function ran at each time; null where none did. Calls follow each other."""
+    """Return the function that ran at each time; null if none did. Calls do not overlap."""
     order = np.argsort(start, kind="stable")
     row = np.searchsorted(start[order], at, side="right") - 1
     if not len(order):

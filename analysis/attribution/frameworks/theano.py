@@ -1,7 +1,7 @@
-"""Theano: the nodes of its functions as its profile timed them, and numpy's calls of OpenBLAS inside of them.
+"""Theano: the nodes of its functions as its profile timed them, and numpy's OpenBLAS calls inside them.
 
-Theano's profile keeps how long nodes ran, not when. They run in order in one thread, and the hooks lay them out between those
-that call OpenBLAS, whose times are known: what is uncertain is a few microseconds at each of the others.
+Theano's profile records how long nodes ran, not when. They run in order in one thread. The hooks place them between those nodes
+that call OpenBLAS, whose times are known; the other nodes' times are uncertain by a few microseconds each.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _KINDS = (
 
 
 def read(folder: Path, context: Context) -> Evidence:
-    """Return operators and kernels of a kernels pass; raises EvidenceError when a file of it cannot be read."""
+    """Return operators and kernels of a kernels pass; raise EvidenceError if one of its files cannot be read."""
     result = timed.read(folder, "theano", kind_of, "operator name", context)
-    result.unavailable["starts of operators"] = "Theano's profile keeps how long nodes ran; they are laid out in their order"
+    result.unavailable["starts of operators"] = "Theano's profile has only the nodes' durations; they are placed in their order"
     return result
 
 

@@ -1,7 +1,7 @@
-"""Operators that hooks timed one by one, and numpy's timed calls of OpenBLAS inside of them, all on our own clock.
+"""Operators that hooks timed one by one, and numpy's timed OpenBLAS calls inside them, all on our own clock.
 
-One thread runs them, so they nest: each instant belongs to the innermost. An operator that computes by itself is a kernel for
-the time in which nothing that it calls runs.
+One thread runs them, so they nest, and each instant belongs to the innermost. An operator that computes is a kernel while
+nothing that it calls runs.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def read(
     fit: Fit | None = None,
     blas: str = "openblas",
 ) -> Evidence:
-    """Return operators and kernels of a kernels pass; raise EvidenceError where a file of it cannot be read.
+    """Return operators and kernels of a kernels pass; raise EvidenceError if one of its files cannot be read.
 
-    library: whose code computes where no call of BLAS runs. kind_of: an operator's kind by its name, or None: classify is asked.
-    attribution: how operators came by their layers. fit: from calls and operators, the calls inside of operators whose times
-    are not exact, or that are reported elsewhere. blas: which library's calls they are.
+    library: whose code computes where no BLAS call runs. kind_of: an operator's kind by its name; None leaves it to classify.
+    attribution: how operators got their layers. fit: from calls and operators, the calls inside operators, if their times are
+    not exact or they are reported elsewhere. blas: the library that the calls belong to.
     """
     written = context.report.get("operator_files", [])
     if OPERATORS_FILE not in written or not (folder / OPERATORS_FILE).is_file():
-        raise EvidenceError(f"{folder / OPERATORS_FILE}: not there; the pass ended before it was written, run it again")
+        raise EvidenceError(f"{folder / OPERATORS_FILE}: missing; the pass ended before it was written, run it again")
     operators = _table(folder / OPERATORS_FILE, _OPERATORS)
     operators["phase"] = operators["phase"].fillna("other")
     operators["attribution"] = np.where(operators["layer"].notna(), attribution, "none")
@@ -72,7 +72,7 @@ def read(
 
 
 def _table(path: Path, types: Mapping[str, pa.DataType]) -> pd.DataFrame:
-    """Read JSON Lines with these columns; a file that is absent or empty is an empty table."""
+    """Read JSON Lines with these columns; a missing or empty file gives an empty table."""
     schema = pa.schema(list(types.items()))
     if not path.is_file() or path.stat().st_size == 0:
         return schema.empty_table().to_pandas()
@@ -80,7 +80,7 @@ def _table(path: Path, types: Mapping[str, pa.DataType]) -> pd.DataFrame:
     try:
         return pyarrow.json.read_json(path, parse_options=options).to_pandas().sort_values("start_ns", ignore_index=True)
     except (OSError, pa.ArrowInvalid) as error:
-        raise EvidenceError(f"{path}: no whole list ({str(error).splitlines()[0]}); record the run again") from error
+        raise EvidenceError(f"{path}: incomplete list ({str(error).splitlines()[0]}); record the run again") from error
 
 
 def _innermost(operators: pd.DataFrame, calls: pd.DataFrame) -> np.ndarray:
@@ -89,16 +89,16 @@ def _innermost(operators: pd.DataFrame, calls: pd.DataFrame) -> np.ndarray:
 
 
 def _owned(calls: pd.DataFrame, operators: pd.DataFrame, owner: np.ndarray) -> pd.DataFrame:
-    """Give each call of BLAS the layer, phase and name of its operator."""
+    """Give each BLAS call the layer, phase and name of its operator."""
     own = operators[["layer", "phase", "name", "attribution"]].reindex(owner).reset_index(drop=True)
     calls = calls.assign(layer=own["layer"], phase=own["phase"], operator=own["name"], count=1)
     return calls.assign(attribution=own["attribution"].fillna("none"))
 
 
 def _own_time(operators: pd.DataFrame, calls: pd.DataFrame, library: str, kind_of: KindOf) -> pd.DataFrame:
-    """Return as kernels the times of operators that compute in which nothing runs that they call.
+    """Return the time of computing operators in which nothing that they call runs, as kernels.
 
-    An execution may be in pieces; the first one counts it.
+    An execution may be in several pieces; the first one counts it.
     """
     all_spans = [np.concatenate(pair) for pair in zip(intervals.spans(operators), intervals.spans(calls), strict=True)]
     row, start, end = intervals.leaves(*all_spans)

@@ -1,22 +1,22 @@
-"""Which call of a compiled function launched an operation of XLA, from the profiler's own events of the host.
+"""Find the call of a compiled function that launched an XLA operation, from the profiler's own host events.
 
-JAX returns from a call before the work is done. Operations bear their program's name (`hlo_module`, jit_step) and the number of
-its execution (`run_id`), calls are events PjitFunction(step). Executions in the order of their numbers are calls in the order of
-time, where there are as many of both and no operation begins before its call; else nothing is said.
+JAX returns from a call before the work is done. Operations carry their program's name (`hlo_module`, jit_step) and the number
+of its execution (`run_id`); calls are events PjitFunction(step). Executions in order of their numbers match calls in order of
+time, if there are equally many and no operation begins before its call. Otherwise the launch is unknown.
 """
 
 from __future__ import annotations
 
 import pandas as pd
 
-_CALL = r"^PjitFunction\((?:jit\()?([^()]*)\)?\)$"  # jit(step) where it was compiled ahead of time
+_CALL = r"^PjitFunction\((?:jit\()?([^()]*)\)?\)$"  # jit(step) if it was compiled ahead of time
 _PROGRAM = r"^(?:jit|pjit)_(.*)$"
 
 
 def launches(operations: pd.DataFrame, events: pd.DataFrame) -> pd.Series:
-    """Return when the call began that launched each operation, aligned with them; null where that is not known.
+    """Return when the call that launched each operation began, in the same order; null if unknown.
 
-    operations: start_ns, stat_hlo_module and stat_run_id. events: start_ns, end_ns, line_id and name, all of the host's.
+    operations: start_ns, stat_hlo_module and stat_run_id. events: start_ns, end_ns, line_id and name of all host events.
     """
     function = _plain(operations["stat_hlo_module"].astype("string").str.extract(_PROGRAM)[0])
     keys = pd.DataFrame({"function": function, "run": operations["stat_run_id"].astype("Int64"), "first": operations["start_ns"]})
@@ -30,12 +30,12 @@ def launches(operations: pd.DataFrame, events: pd.DataFrame) -> pd.Series:
 
 
 def _plain(names: pd.Series) -> pd.Series:
-    """Return names as they are in names of programs: <lambda> is lambda in both."""
+    """Return names as programs spell them: <lambda> is lambda in both."""
     return names.str.replace(r"[^\w.-]", "_", regex=True).str.strip("_")
 
 
 def _calls(events: pd.DataFrame) -> pd.DataFrame:
-    """Return function and start_ns of the calls of compiled functions, ordered; a call within its like is the same one."""
+    """Return function and start_ns of the outermost calls of compiled functions, sorted by both."""
     calls = events.assign(function=_plain(events["name"].astype("string").str.extract(_CALL)[0]))
     calls = calls[calls["function"].notna()].astype({"start_ns": "int64", "end_ns": "int64"})
     calls = calls.sort_values("end_ns", ascending=False).sort_values(["function", "line_id", "start_ns"], kind="stable")
@@ -46,6 +46,6 @@ def _calls(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def _numbered(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with their number within their function, and how many of them that function has."""
+    """Return the rows with their number within their function, and the function's number of rows."""
     groups = table.groupby("function")["function"]
     return table.assign(number=groups.cumcount(), count=groups.transform("size"))

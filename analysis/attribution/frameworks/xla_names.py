@@ -1,12 +1,12 @@
-"""What XLA's compiled programs tell of the operations that ran: layer and phase, kind, library and shapes.
+"""Layer, phase, kind, library and shapes of operations that ran, from XLA's compiled programs.
 
-An instruction bears the scopes of the code that it came from: jit(train_step)/transpose(jvp(conv1))/dot_general is the backward
-pass of conv1. A fusion bears the name of its result. Where XLA made an instruction itself (copies, transpositions, a product that
-it rewrote), it belongs to the layer of the nearest instruction that uses its result and has a layer ("graph order"), else to that
-of the nearest one that it takes from; both are followed into and out of fusions. A product or convolution that nothing names
-and whose result has the size of one layer's weights is their gradient ("shape"). Where nobody knows the network,
-`xla_scopes` tells layer and phase. What several devices exchange is no layer's: XLA puts sums over the devices together, and the
-name of one of them stands for all.
+An instruction carries the scopes of the code that it came from: jit(train_step)/transpose(jvp(conv1))/dot_general is the
+backward pass of conv1. A fusion has the name of its result. An instruction that XLA made itself (copies, transpositions, a
+product that it rewrote) belongs to the layer of the nearest instruction that uses its result and has a layer ("graph order"),
+else to that of the nearest one whose result it uses; both are followed into and out of fusions. An unnamed product or
+convolution whose result has the size of one layer's weights is their gradient ("shape"). If the network is unknown,
+`xla_scopes` gives layer and phase. Communication between devices has no layer: XLA combines sums over the devices, and one name
+stands for all of them.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from kernelscope.analysis.formats.xplane.hlo import Instruction, Program
 from kernelscope.analysis.formats.xplane.schedules import HOLDERS
 from kernelscope.analysis.kernels import classify
 
-# instructions in which devices exchange what they have; also with -start and -done
+# instructions in which devices exchange data; also with -start and -done
 _COLLECTIVE = re.compile(r"^(all-reduce|all-gather|all-to-all|reduce-scatter|collective-\w+)(-start|-done)?$")
 _TOKEN = re.compile(r"[^/()]+")
 _OPTIMIZER = re.compile(r"^(sgd|rms_?prop|adam\w{0,8}|adagrad|adadelta|nadam|ftrl|lion|lamb|optimizer)(_\d+)?$", re.IGNORECASE)
 _LOSS = re.compile(r"^(loss|compute_loss|\w*(crossentropy|cross_entropy)\w*)$", re.IGNORECASE)
-_PADDING = "_pad"  # how the names of layers end that only pad for the canonical layer whose name comes before
+_PADDING = "_pad"  # suffix of layers that only pad for the layer whose name precedes it
 _LIBRARIES = (
     ("onednn", "onednn"),
     ("ynn", "ynnpack"),
     ("xnn", "xnnpack"),
     ("eigen", "eigen"),
-)  # as targets and configurations say
+)  # as they appear in targets and configurations
 # opcodes -> kind of an instruction that holds one of them, those that take longest first
 _KINDS = (
     (("dot",), "gemm"),
@@ -47,7 +47,7 @@ _KINDS = (
     (("transpose", "reverse"), "layout"),
     (("copy", "broadcast", "concatenate", "pad", "slice", "dynamic-slice", "dynamic-update-slice", "iota"), "copy"),
 )
-# type of a layer -> kind of its arithmetic, forward and backward, and kinds of which that is told
+# type of a layer -> kind of its arithmetic, forward and backward; it applies to the kinds in ARITHMETIC
 OF_LAYER = {
     "pooling_max": "pooling",
     "pooling_average": "pooling",
@@ -62,7 +62,7 @@ OF_LAYER = {
     "loss": "softmax",
 }
 ARITHMETIC = ("elementwise", "reduction", "embedding")
-# sign in an operation's name -> kind of its arithmetic, where the types of layers are not known
+# pattern in an operation's name -> kind of its arithmetic, if the types of layers are unknown
 _ACTIVATIONS = "relu6?|leaky_relu|elu|selu|celu|gelu|silu|swish|sigmoid|softplus|hard_sigmoid|hard_swish|hard_tanh|mish"
 _BY_NAME = (
     (re.compile(r"softmax|logsumexp"), "softmax"),
@@ -73,7 +73,7 @@ _BY_NAME = (
 
 @dataclass(frozen=True)
 class Operation:
-    """What is known of one instruction; the fields are the Trace's columns. `type` is the operation's own name."""
+    """What is known about one instruction; the fields are the Trace's columns. `type` is the operation's own name."""
 
     scope: str | None
     type: str
@@ -91,7 +91,7 @@ class Operation:
 
 
 class ProgramNames:
-    """Resolves the instructions of one program with the layers of the network, or by scopes where it is not known (Scopes)."""
+    """Resolves a program's instructions by the network's layers, or by scopes (Scopes) if the network is unknown."""
 
     def __init__(self, program: Program, network: dict[str, Any] | Scopes):
         self._program = program
@@ -102,7 +102,7 @@ class ProgramNames:
         self._users = _users(program)
 
     def operation(self, name: str) -> Operation | None:
-        """Return what is known of the instruction of this name; None when the program has none."""
+        """Return what is known about the instruction of this name; None if the program has none."""
         instruction = self._by_name.get(name)
         if instruction is None:
             return None
@@ -129,7 +129,7 @@ class ProgramNames:
     # --- layers ---------------------------------------------------------------------------------------------------------------
 
     def _placed(self, instruction: Instruction) -> tuple[str | None, str | None, str]:
-        """Return layer, phase and how they are known."""
+        """Return layer, phase and the method that found them."""
         if _COLLECTIVE.match(instruction.opcode):
             return None, "backward" if "transpose(" in instruction.op_name else "forward", "operator name"
         if self._places is not None and (known := self._places.place(instruction)) is not None:
@@ -143,7 +143,7 @@ class ProgramNames:
         return layer, phase, method
 
     def _place(self, instruction: Instruction) -> tuple[str | None, str | None]:
-        """Return layer and phase that an operation's full name tells."""
+        """Return layer and phase from an operation's full name."""
         if self._places is not None:
             return (self._places.place(instruction) or (None, None))[:2]
         op_name = instruction.op_name
@@ -160,7 +160,7 @@ class ProgramNames:
         return None, phase if "jvp(" in op_name else None
 
     def _of_weights(self, instruction: Instruction) -> tuple[str | None, str | None] | None:
-        """Return the layer whose weights' gradient a convolution or product without a name makes: its result has their size."""
+        """Return the layer whose weight gradient an unnamed convolution or product makes: the result has its weights' size."""
         computing = {inner.opcode for inner in [instruction, *self._program.inside(instruction)]}
         if instruction.op_name or instruction.opcode in HOLDERS or not computing & {"convolution", "dot"}:
             return None
@@ -174,7 +174,7 @@ class ProgramNames:
     def _nearest(
         self, instruction: Instruction, step: Callable[[Instruction], tuple[list[int], list[int]]]
     ) -> tuple[str | None, str | None] | None:
-        """Look at neighbours, nearest first; `step` returns an instruction's, and those to look at when nothing else is left."""
+        """Search neighbours, nearest first. `step` returns an instruction's neighbours, and those to try after all others."""
         seen, waiting, last = {instruction.number}, deque([instruction.number]), deque[int]()
         while waiting:
             near, far = step(self._program.instructions[waiting.popleft()])
@@ -186,7 +186,7 @@ class ProgramNames:
                 seen.add(number)
                 neighbour = self._program.instructions[number]
                 if _COLLECTIVE.match(neighbour.opcode):
-                    continue  # behind it are the gradients of many layers
+                    continue  # beyond it are the gradients of many layers
                 result = self._of_weights(neighbour) or self._place(neighbour)
                 if result[0] is not None or result[1] == "optimizer":
                     return result
@@ -194,9 +194,9 @@ class ProgramNames:
         return None
 
     def _using(self, instruction: Instruction) -> tuple[list[int], list[int]]:
-        """Return what takes the result: the parameters that stand for it in computations, and users; then whoever holds those.
+        """Return what uses the result: parameters that receive it in called computations, and users; then the callers.
 
-        A fusion comes last, because its name is that of its result, which need not be what uses this.
+        A fusion comes last, because it is named after its result, which may not be what uses this one.
         """
         near: list[int] = []
         far: list[int] = []
@@ -210,7 +210,7 @@ class ProgramNames:
         return near, far
 
     def _used(self, instruction: Instruction) -> tuple[list[int], list[int]]:
-        """Return what the result is made of: the results of computations that it calls, and its operands."""
+        """Return what the result is made of: the results of called computations, and the operands."""
         near = [self._program.roots[called] for called in instruction.called if called in self._program.roots]
         near += [operand for operand in instruction.operands if operand in self._program.instructions]
         return near, []
@@ -241,7 +241,7 @@ class ProgramNames:
         return kind or classify.operator_kind(_type(instruction), phase)
 
     def _kind_of_layer(self, instruction: Instruction, layer: str | None) -> str | None:
-        """Return the kind of arithmetic that a layer of this type does; without types, what the operation's name says."""
+        """Return the kind of arithmetic of a layer of this type; without types, the kind that the operation's name says."""
         if layer in self._layers:
             return OF_LAYER.get(str(self._layers[layer]["type"]))
         if self._places is None:
@@ -249,7 +249,7 @@ class ProgramNames:
         return next((kind for sign, kind in _BY_NAME if sign.search(instruction.op_name)), OF_LAYER.get(str(layer)))
 
     def _convolution(self, instruction: Instruction, layer: str | None, phase: str | None) -> str:
-        """Return which of a convolution's three passes it is: the weights' gradient has the weights' size."""
+        """Return which of a convolution's three passes this is: the weight gradient has the weights' size."""
         if phase != "backward" or layer is None:
             return "convolution forward"
         sizes = {_weights(self._layers[layer])} if layer in self._layers else self._kernels.get(layer, set())
@@ -258,7 +258,7 @@ class ProgramNames:
 
     @cached_property
     def _kernels(self) -> dict[str, set[int]]:
-        """Return the sizes of the weights that each layer's forward convolutions take."""
+        """Return the sizes of the weights of each layer's forward convolutions."""
         result: dict[str, set[int]] = {}
         for instruction in self._program.instructions.values():
             if instruction.opcode == "convolution" or "conv" in instruction.target.lower():
@@ -287,16 +287,16 @@ class ProgramNames:
 
 
 def _weights(layer: dict[str, Any]) -> int:
-    """Return how many numbers a convolution's or dense layer's weights are; 0 for other layers."""
+    """Return the number of a convolution's or dense layer's weights; 0 for other layers."""
     if layer["type"] not in ("convolution", "dense") or "input_shape" not in layer:
         return 0
-    place = 0 if layer["type"] == "convolution" else -1  # a dense layer is over the last dimension
+    place = 0 if layer["type"] == "convolution" else -1  # a dense layer works on the last dimension
     kernel = int(layer.get("settings", {}).get("kernel", 1))
     return kernel**2 * int(layer["input_shape"][place]) * int(layer["output_shape"][place])
 
 
 def _users(program: Program) -> dict[int, list[Instruction]]:
-    """Return who takes each instruction's result, in the program's order; under -1 - c, who calls computation c."""
+    """Return the users of each instruction's result, in the program's order; the callers of computation c are under -1 - c."""
     users: dict[int, list[Instruction]] = {}
     for instruction in program.instructions.values():
         for operand in dict.fromkeys(instruction.operands):
@@ -313,7 +313,7 @@ def _type(instruction: Instruction) -> str:
 
 
 def _library(instruction: Instruction) -> str:
-    """Return who computes: a library that XLA calls by name, Eigen for its plain convolutions and products, else XLA's code."""
+    """Return what computes: a library that XLA calls by name, Eigen for plain convolutions and products, else XLA's code."""
     target = f"{instruction.target} {instruction.backend_config}".lower()
     for sign, name in _LIBRARIES:
         if sign in target:

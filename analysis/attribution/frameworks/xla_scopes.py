@@ -1,19 +1,20 @@
-"""Layers and phases of XLA's programs where nobody knows the network: from scopes, and from the flow of data between operations.
+"""Layers and phases of XLA's programs if the network is unknown: from scopes, and from the data flow between operations.
 
 An operation's name holds the scopes of the code that it came from:
-jit(train_step)/transpose(jvp(Net))/Block_0/Dense_0/dot_general. Flax, Haiku, Equinox and Keras open a scope for each module, and
-jax.named_scope opens one. Scopes make a layer's path, Block_0.Dense_0; the first is left out where all operations share it, as
-the model's own name. `transpose` is backward. Functions that are compiled within others (jit(relu)) and control flow (while/body)
-are no part of paths.
+jit(train_step)/transpose(jvp(Net))/Block_0/Dense_0/dot_general. Flax, Haiku, Equinox and Keras open a scope for each module,
+and jax.named_scope opens one. Scopes make a layer's path, Block_0.Dense_0; the first is left out if all operations share it, as
+it is then the model's own name. `transpose` is backward. Functions compiled within others (jit(relu)) and control flow
+(while/body) are not part of paths.
 
-What has no scope is placed by the data that it takes and gives, as far as that can tell:
+Operations without a scope are placed by the data that they use and produce, as far as that is conclusive:
 
-- computed from gradients, or only for what is: the optimizer;
-- differentiated, computed from the model and not used by it, or a gradient that reaches the model and none of its: the loss;
-- else it is one layer, with the name of the function that was compiled.
+- computed from gradients, or used only by what is: the optimizer;
+- differentiated, computed from the model and not used by it, or a gradient that reaches the model and is not its own: the loss;
+- otherwise in one layer, named after the compiled function.
 
-JAX before 0.5 or so leaves transformations out where there is no scope (see `Places.silent`). There only what follows the model's
-gradients and leads to none is the optimizer's, what is between the model and its gradients is the loss, of unknown phase.
+JAX before about 0.5 leaves transformations out of names without a scope (see `Places.silent`). There, only what follows the
+model's gradients and leads to none is the optimizer's. What is between the model and its gradients is the loss, of unknown
+phase.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ _LOSS = re.compile(r"^(loss|\w{0,40}_loss|compute_loss|\w{0,40}(crossentropy|cro
 _WRAPPED = re.compile(r"^(\w+)\((.*)\)$", re.DOTALL)
 _COMPILED = ("jit", "pjit", "pmap", "xla_call")
 _TRANSFORMED = ("jvp", "transpose", "vmap", "remat", "checkpoint", "linearize", "custom_jvp", "custom_vjp", "shard_map")
-# What JAX itself puts between scopes: control flow, and calls that have no name of their own
+# What JAX itself puts between scopes: control flow, and calls without a name of their own
 _STRUCTURE = re.compile(
     r"^(while|scan|closed_call|core_call|pjit|remat2?|checkpoint|rematted_computation|custom_(jvp|vjp)(_call)?|custom_lin|"
     r"named_call|shard_map|pallas_call|)$"
 )
-# parts of which only the two together are structure: a layer may be called body
+# pairs of parts that are structure only together: a layer may be called body
 _PAIRS = re.compile(r"(?<=/)(while/(body|cond)|cond/branch_\d+_fun)/")
-_CLASS = re.compile(r"^eqx\.nn\.\w+$")  # what Equinox opens around each of its own layers: its class
-_REDUCING = ("fusion", "while", "call", "conditional", "async-start")  # whose computations' parameters are the operands
+_CLASS = re.compile(r"^eqx\.nn\.\w+$")  # Equinox opens a scope around each of its own layers with its class
+_REDUCING = ("fusion", "while", "call", "conditional", "async-start")  # the parameters of their computations are the operands
 
 
 @dataclass(frozen=True)
 class Name:
-    """The parts of an operation's name. function: the outermost compiled one, null where the operation is not traced."""
+    """The parts of an operation's name. function: the outermost compiled function; None if the operation is not traced."""
 
     function: str | None
     scopes: tuple[str, ...]
@@ -55,7 +56,7 @@ class Name:
 
 @cache
 def parsed(op_name: str) -> Name:
-    """Take an operation's name apart."""
+    """Split an operation's name into its parts."""
     wrappings, function, scopes = set[str](), None, []
     parts = list(_parts(_PAIRS.sub("", op_name)))
     waiting = parts[-2::-1]  # the last part is the operation
@@ -67,20 +68,20 @@ def parsed(op_name: str) -> Name:
         elif wrapped and wrapped[1] in _TRANSFORMED:
             wrappings.add(wrapped[1])
             waiting += list(_parts(wrapped[2]))[::-1]
-        elif not _STRUCTURE.match(part) and "->" not in part:  # einsum opens a scope with what it is asked for
+        elif not _STRUCTURE.match(part) and "->" not in part:  # einsum opens a scope named after its equation
             scopes.append(part)
     paths = [scope for place, scope in enumerate(scopes) if not _names_a_class(scopes, place)]
     return Name(function, tuple(paths), "jvp" in wrappings, "transpose" in wrappings)
 
 
 def _names_a_class(scopes: list[str], place: int) -> bool:
-    """Return whether a scope is the class that Equinox names within a layer's own scope, which says no more of where it is."""
+    """Return whether a scope is the class that Equinox names within a layer's own scope, which adds nothing to the path."""
     own = bool(_CLASS.match(scopes[place]))
     return own and place > 0 and not _CLASS.match(scopes[place - 1])
 
 
 def _parts(op_name: str) -> Iterator[str]:
-    """Yield what stands between slashes that are in no brackets."""
+    """Yield the parts between slashes that are not in parentheses."""
     depth, start = 0, 0
     for position, letter in enumerate(op_name):
         depth += (letter == "(") - (letter == ")")
@@ -105,7 +106,7 @@ class Scopes:
 
     @staticmethod
     def _special(name: Name) -> tuple[str | None, str] | None:
-        """Return layer and phase of what is the optimizer's or the loss's by a scope's name."""
+        """Return layer and phase of operations that a scope's name assigns to the optimizer or the loss."""
         for scope in reversed(name.scopes):
             if _OPTIMIZER.match(scope):
                 return None, "optimizer"
@@ -114,7 +115,7 @@ class Scopes:
         return None
 
     def layer(self, name: Name) -> tuple[str | None, str] | None:
-        """Return layer and phase as scopes tell them; None where there is no scope."""
+        """Return layer and phase from scopes; None if there is no scope."""
         special = self._special(name)
         if special is not None or not name.scopes:
             return special
@@ -136,7 +137,7 @@ class Places:
         self._places = {number: place for number, name in self._names.items() if (place := scopes.layer(name)) is not None}
 
     def place(self, instruction: Instruction) -> tuple[str | None, str | None, str] | None:
-        """Return layer, phase and method of an instruction that has a name; None of one that XLA made itself."""
+        """Return layer, phase and method of an instruction that has a name; None for one that XLA made itself."""
         number = instruction.number
         name = self._names.get(number)
         if name is None:
@@ -154,12 +155,12 @@ class Places:
 
     @cached_property
     def silent(self) -> bool:
-        """Whether names leave transformations out: some are differentiated, but none of those that have no scope."""
+        """Whether names leave transformations out: some are differentiated, but none of those without a scope."""
         named = [self._program.instructions[number].op_name for number in self._names]
         return self._derived != set() and not any("jvp()" in op_name for op_name in named)
 
     def _between(self, number: int, name: Name) -> tuple[str | None, str | None, str]:
-        """Return the place of what may or may not be differentiated, by what is known of the model around it."""
+        """Return the place of an operation that may or may not be differentiated, from the model around it."""
         follows, leads = number in self._after_gradients, number in self._before_gradients
         if follows and not leads:
             return None, "optimizer", "graph order"
@@ -168,7 +169,7 @@ class Places:
         return self._function(name, "other")
 
     def _function(self, name: Name, phase: str) -> tuple[str | None, str | None, str]:
-        """Return the place of what nothing tells but the function that was compiled; of JAX's own functions not even that."""
+        """Return the place of an operation of which only the compiled function is known; unknown for JAX's own functions."""
         function = str(name.function)
         if function not in self._scopes.functions:
             return None, None, "none"
@@ -183,7 +184,7 @@ class Places:
         return {number for number, name in self._names.items() if name.backward}
 
     def _model(self, backward: bool) -> set[int]:
-        """Return the operations of layers, as scopes tell them, that are forward or backward."""
+        """Return the layers' operations, by scopes, of the forward or the backward phase."""
         phase = "backward" if backward else "forward"
         return {number for number, place in self._places.items() if place[1] == phase and place[0] not in (None, "loss")}
 
@@ -203,7 +204,7 @@ class Places:
 
     @cached_property
     def _optimizer(self) -> set[int]:
-        """Return what is computed from gradients, and what is computed for that only."""
+        """Return what is computed from gradients, and what is computed only for that."""
         derived = self._derived
         updating = {number for number in _reached(self._gradients, self._uses) if number in self._names} - derived
         preparing = _reached(updating, self._sources) - _reached(derived, self._sources) - derived
@@ -223,7 +224,7 @@ class Places:
 
     @cached_property
     def _uses(self) -> dict[int, list[int]]:
-        """Return which instructions take the result of each, into and out of the computations that an instruction runs."""
+        """Return the instructions that use each one's result, into and out of the computations that an instruction runs."""
         program, uses = self._program, dict[int, list[int]]()
         parameters = {
             computation: {program.instructions[number].parameter: number for number in members}
@@ -250,7 +251,7 @@ class Places:
 
 
 def _reached(start: Collection[int], edges: dict[int, list[int]]) -> set[int]:
-    """Return what can be reached over one edge or more."""
+    """Return what is reachable over one or more edges."""
     result: set[int] = set()
     waiting = list(start)
     while waiting:

@@ -1,8 +1,8 @@
-"""Steps of a capture: those that the profiler marks, or those that are found in what repeats.
+"""Steps of a capture: marked by the profiler, or found in what repeats.
 
 Tried in this order: the profiler's steps; ranges that repeat and hold the device's work; iterations of the input; calls and
-ranges that occur once a step; the period of the kernel sequence itself. What is taken is said, with how sure it is. Only whole
-steps count: warm-up, compilation, uploads and what is cut at the capture's ends are outside of steps.
+ranges that occur once a step; the period of the kernel sequence. The result names its method and its confidence. Only whole
+steps count: warm-up, compilation, uploads and steps cut off at the capture's ends are left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 _SEVERAL = 1.8  # times as many steps
-_FEW, _MOMENT = 10, 0.01  # fewer steps, and a smaller share of the recording, are no steps of a loop
+_FEW, _MOMENT = 10, 0.01  # fewer steps in a smaller share of the recording are no loop
 _FINDERS: tuple[Callable[[Trace, StreamWork], Iterator[DetectedSteps]], ...] = (
     ranges.find,
     inputs.find,
@@ -35,9 +35,9 @@ _FINDERS: tuple[Callable[[Trace, StreamWork], Iterator[DetectedSteps]], ...] = (
 
 
 def candidates(trace: Trace, request: Request | None = None) -> list[DetectedSteps]:
-    """Return what a capture's steps may be, the likeliest first; an empty list where nothing repeats.
+    """Return the candidates for a capture's steps, likeliest first; an empty list if nothing repeats.
 
-    request: what to look for, where the user says so. Raises EvidenceError where that is not in the capture.
+    request: what the user asks for. Raises EvidenceError if the capture does not have it.
     """
     request = request or Request()
     work = work_of(trace, request.device)
@@ -54,7 +54,7 @@ def candidates(trace: Trace, request: Request | None = None) -> list[DetectedSte
 
 
 def _some(found: list[DetectedSteps], request: Request, only: tuple[int, int]) -> list[DetectedSteps]:
-    """Return the likeliest steps, of these those with the numbers that the user asks for; raise EvidenceError for others."""
+    """Return the likeliest steps, limited to the numbers that the user asks for; raise EvidenceError if none is among them."""
     if not found:
         raise EvidenceError(f"--steps {request.text}: the capture marks no steps and nothing in it repeats")
     numbers = found[0].table["step"]
@@ -64,7 +64,7 @@ def _some(found: list[DetectedSteps], request: Request, only: tuple[int, int]) -
 
 
 def beside_marked(trace: Trace, request: Request) -> list[DetectedSteps]:
-    """Return what the steps may be beside those that the profiler marks; what the user asks for has none beside it."""
+    """Return alternatives to the steps that the profiler marks; none if the user asked for certain steps."""
     if request.method is not None or markers.find(trace) is None:
         return []
     return _repeating(trace, request, work_of(trace, request.device))
@@ -76,7 +76,7 @@ def _repeating(trace: Trace, request: Request, work: StreamWork) -> list[Detecte
     if request.device is None:
         first, last = trace.extent() or (0, 0)
         moments = [_is_a_moment(one, last - first, work) for one in result]
-        # a few steps that are alike in everything are no start-up where a part of theirs, such as a layer, is taken for a loop
+        # exact periods of a few steps are kept, unless everything that repeats is part of a start-up
         loop = not all(moments)
         result = [
             one for one, moment in zip(result, moments, strict=True)
@@ -86,16 +86,16 @@ def _repeating(trace: Trace, request: Request, work: StreamWork) -> list[Detecte
 
 
 def _is_a_moment(steps: DetectedSteps, recorded_ns: int, work: StreamWork) -> bool:
-    """Return whether these are few, and together next to nothing of what was recorded: a part of start-up that repeats."""
+    """Return whether these steps are few and together a tiny share of the recording: a repetition within start-up."""
     mine = (work.at >= steps.table["start_ns"].min()) & (work.at < steps.table["end_ns"].max())
     lasted = int(work.end[mine].max() - work.start[mine].min()) if mine.any() else 0
     return len(steps.table) < _FEW and lasted < _MOMENT * recorded_ns
 
 
 def _is_shorter(one: DetectedSteps, first: DetectedSteps) -> bool:
-    """Return whether a period of kernels that are alike in everything is a part of what was found first: several of it are one.
+    """Return whether an exact period of kernels divides the steps that were found first, so that several of it make up one.
 
-    What a loop does now and then, such as waiting to print a loss, marks no steps. Ranges and inputs that are named as such do.
+    Occasional events in a loop, such as a wait to print a loss, do not mark steps. Ranges and inputs with such names do.
     """
     named = first.method == "input" or (first.method == "range" and ranges.is_named(first.source))
     return one.method == "period" and not named and period.is_exact(one) and len(one.table) > _SEVERAL * len(first.table)
@@ -111,7 +111,7 @@ def _named(trace: Trace, work: StreamWork, request: Request) -> Iterator[Detecte
 
 
 def _why_not(trace: Trace, work: StreamWork, request: Request) -> str:
-    """Return why what was asked for makes no steps."""
+    """Return why the requested steps cannot be found."""
     if request.method == "period":
         return "the sequence of kernels does not repeat"
     what = "kernel" if request.method == "kernel" else "range"
@@ -120,17 +120,17 @@ def _why_not(trace: Trace, work: StreamWork, request: Request) -> str:
         others = _names_that_repeat(trace) if what == "range" else ""
         return f"no {what} has that name" + (f"; ranges that repeat are {others}" if others else "")
     if number == 1:
-        return f"only one such {what} is there, and steps go from one to the next; --range looks at what runs inside of a range"
-    return f"{number} such {what}s are there, and what the device does from one to the next is not alike"
+        return f"there is only one such {what}, and a step lasts from one to the next; --range shows what runs inside a range"
+    return f"there are {number} such {what}s, but the device work from one to the next is not alike"
 
 
 def find(trace: Trace, request: Request | None = None) -> DetectedSteps | None:
-    """Return a capture's steps; None where there are none, or the whole was asked for."""
+    """Return a capture's steps; None if there are none, or if the whole capture was asked for."""
     return next(iter(candidates(trace, request)), None)
 
 
 def named_by_program(trace: Trace) -> DetectedSteps | None:
-    """Return the steps that the program marks by ranges named like steps; None where nothing is, or others are the steps."""
+    """Return the steps that ranges named like steps mark; None if there are no such ranges, or if other steps are likelier."""
     if len(trace.steps) or not any(ranges.is_named(str(text)) for text in trace.ranges["name"].cat.categories):
         return None
     found = find(trace)
@@ -138,14 +138,14 @@ def named_by_program(trace: Trace) -> DetectedSteps | None:
 
 
 def _names_that_repeat(trace: Trace) -> str:
-    """Return the names of some ranges that repeat."""
+    """Return the names of a few ranges that repeat."""
     return "; ".join(itertools.islice(dict.fromkeys(label for label, _ in ranges.labelled(trace)), 3))
 
 
 def inside(trace: Trace, pattern: str) -> DetectedSteps:
-    """Return the ranges of a name (* is any text, # a number) as steps, so that only what they hold is looked at.
+    """Return the ranges of a name (* is any text, # a number) as steps, so that only the work inside them is analysed.
 
-    Raises EvidenceError where there are none.
+    Raises EvidenceError if there are none.
     """
     result = ranges.inside(trace, pattern)
     if result is None:
@@ -157,7 +157,7 @@ def inside(trace: Trace, pattern: str) -> DetectedSteps:
 
 
 def of_device(trace: Trace, device: str | None) -> Trace:
-    """Return the trace with the work of this device only; all of it for None. Raises EvidenceError where nothing ran on it."""
+    """Return the trace with only the work of this device; all of it for None. Raises EvidenceError if nothing ran on it."""
     if device is None:
         return trace
     work_of(trace, device)
@@ -169,9 +169,9 @@ def of_device(trace: Trace, device: str | None) -> Trace:
 
 
 def applied(trace: Trace, steps: DetectedSteps | None) -> Trace:
-    """Return the trace with these steps, and its device work assigned to them; without steps for None."""
+    """Return the trace with these steps and its device work assigned to them; without steps for None."""
     table = trace.steps.iloc[:0] if steps is None else steps.table
-    if steps is not None and steps.method == "profiler" and len(trace.steps):  # those set aside have device work of their own
+    if steps is not None and steps.method == "profiler" and len(trace.steps):  # warm-up steps keep their device work
         table = trace.steps.assign(warmup=~trace.steps["step"].isin(steps.table["step"]))
     result = replace(trace, steps=table, **{name: getattr(trace, name).copy() for name in device_steps.DEVICE_TABLES})
     if steps is None:
@@ -181,7 +181,7 @@ def applied(trace: Trace, steps: DetectedSteps | None) -> Trace:
         device_steps.assign(result, on_device=steps.on_device, marked=steps.method == "profiler", ranges=of_range)
     if steps is not None and steps.method == "inside":
         result.info = {**trace.info, "inside": steps.source}
-    if steps is not None and steps.only is not None:  # after: when a step ends on the device depends on the next one
+    if steps is not None and steps.only is not None:  # last, as a step's end on the device depends on the next step
         mine = result.steps["step"].between(*steps.only)
         result.steps = result.steps.assign(warmup=result.steps["warmup"] | ~mine)
     return result

@@ -1,4 +1,4 @@
-"""Steps from what occurs once a step: an optimizer's step, the launch of a CUDA graph, a wait for the device."""
+"""Steps from events that occur once a step: an optimizer's step, the launch of a CUDA graph, a wait for the device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CALLS = re.compile(r"GraphLaunch|DeviceSynchronize|CtxSynchronize|StreamSynchro
 
 
 def find(trace: Trace, work: StreamWork) -> Iterator[DetectedSteps]:
-    """Yield the steps that ranges of the optimizer mark, then those of calls."""
+    """Yield the steps that ranges of the optimizer mark, then those that calls mark."""
     for label, rows in labelled(trace):
         if _ONCE.search(label):
             result = of_rows(work, "call", label, rows)
@@ -31,7 +31,7 @@ def find(trace: Trace, work: StreamWork) -> Iterator[DetectedSteps]:
         mine = mine[(mine["thread"] == work.thread).to_numpy(bool)]
         if len(mine) <= LEAST:
             continue
-        edge = "start_ns" if "Graph" in name else "end_ns"  # a step begins with the launch, and after the wait
+        edge = "start_ns" if "Graph" in name else "end_ns"  # a step begins with a launch, but after a wait
         result = judged(work, "call", name, np.unique(mine[edge].to_numpy(np.int64)))
         if result is not None and result.confidence != "low":
             yield result

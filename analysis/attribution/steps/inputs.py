@@ -1,4 +1,4 @@
-"""Steps from the iterations of the input: each begins where the next batch is asked for."""
+"""Steps from iterations of the input: each begins when the next batch is requested."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INPUT = re.compile(
 
 
 def uses_dali(trace: Trace) -> bool:
-    """Return whether batches come from NVIDIA's DALI, which prepares them on the device."""
+    """Return whether NVIDIA's DALI prepares the batches, on the device."""
     return any("dali::" in str(name) for name in trace.kernels["name"].cat.categories)
 
 

@@ -1,4 +1,4 @@
-"""How well what repeats repeats: by the kernels that each step launches."""
+"""Judge whether candidate steps repeat, by the kernels that each step launches."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import pandas as pd
 from kernelscope.analysis.attribution.steps.model import LEAST, DetectedSteps, Float, Int, StreamWork
 from kernelscope.analysis.trace import conform
 
-# Of all kernels, the share that must be in what all steps have in common
+# Least share of all kernels that the steps must have in common
 _COMMON = 0.7
-# Steps at the ends whose kernels are less alike than this to the usual step's are warm-up, or cut
+# Steps at either end whose kernels are less alike than this to the usual step's are warm-up or cut off
 _ALIKE = 0.75
-# A first step this many times as long as the longest other one did something else, too
+# A first step more than this many times as long as the longest other one also did something else
 _LONGER = 3.0
-# Rare steps so many times as long as the usual one, and the share of steps up to which they are rare
+# A step this many times as long as the usual one was interrupted, if at most this share of the steps is
 _INTERRUPTED, _RARE = 5.0, 0.1  # times the usual step, and share of the steps
-_COVERED = 0.3  # share of the device's time that must be between the first step and the last
-_LARGEST = 30_000_000  # steps times kernels' names that are counted at once
+_COVERED = 0.3  # least share of the device's time from the first step to the last
+_LARGEST = 30_000_000  # largest table: steps times kernel names
 
 
 def judged(
     work: StreamWork, method: str, source: str, begins: Int, ends: Int | None = None, thread: int | None = None
 ) -> DetectedSteps | None:
-    """Return the steps that begin at these times, one ending where the next begins; None where they do not repeat.
+    """Return the steps that begin at these times, each ending where the next begins; None if they do not repeat.
 
-    begins: sorted. ends: when what marks them ends: where that is right before the next begins, the last one is whole, too.
+    begins: sorted. ends: when their markers end. If a marker ends right before the next one begins, the last step is whole too.
     """
     if len(begins) < LEAST or not len(work):
         return None
@@ -36,7 +36,7 @@ def judged(
         if float(np.median(begins[1:] - ends[:-1])) < 0.05 * period and float(ends[-1] - begins[-1]) > 0.5 * period:
             edges = np.append(begins, ends[-1])
     if len(edges) * len(work.names) > _LARGEST:
-        return None  # so many are pieces of steps
+        return None  # so many can only be pieces of steps
     counts = _counts(work.at, work.name, edges)
     first, last = _steady(counts, np.diff(edges))
     if last - first < LEAST:
@@ -72,7 +72,7 @@ def judged(
 
 
 def covering(work: StreamWork, begins: Int, ends: Int) -> float:
-    """Return which share of the device's time is in spans that do not overlap, sorted by their begins."""
+    """Return the share of the device's time that lies in disjoint spans, sorted by their begins."""
     lasted = work.end - work.start
     place = np.searchsorted(begins, work.at, side="right") - 1
     mine = (place >= 0) & (work.at < ends[np.maximum(place, 0)])
@@ -80,7 +80,7 @@ def covering(work: StreamWork, begins: Int, ends: Int) -> float:
 
 
 def _counts(at: Int, name: Int, edges: Int) -> Float:
-    """Return how often work of each name is in each step."""
+    """Return how often work of each name occurs in each step."""
     position = np.searchsorted(edges, at, side="right") - 1
     inside = (position >= 0) & (position < len(edges) - 1)
     counts = np.zeros((len(edges) - 1, int(name.max(initial=-1)) + 1), dtype=np.float64)
@@ -89,9 +89,9 @@ def _counts(at: Int, name: Int, edges: Int) -> Float:
 
 
 def _differ_beside(work: StreamWork, edges: Int) -> bool:
-    """Return whether other streams have as much work as the busiest one, and do another amount of it in each step.
+    """Return whether other streams have more work than the busiest one, and a different amount in each step.
 
-    What prefetches or communicates is little, or regular.
+    Prefetching and communication are little work, or regular.
     """
     at, name = work.beside
     counts = _counts(at, name, edges)
@@ -100,30 +100,30 @@ def _differ_beside(work: StreamWork, edges: Int) -> bool:
 
 
 def _uninterrupted(lengths: Int) -> npt.NDArray[np.bool_]:
-    """Return which steps are no rare ones many times as long as the usual one: there the loop stopped for something else."""
+    """Return which steps were not interrupted. Rare steps many times as long as the usual one were: the loop did other work."""
     usual = lengths <= _INTERRUPTED * float(np.median(lengths))
     return usual if (~usual).sum() <= _RARE * len(lengths) else np.ones(len(lengths), dtype=bool)
 
 
 def _unfinished(work: StreamWork, edges: Int) -> int:
-    """Return 1 where work after the last step begins another one."""
+    """Return 1 if work after the last step begins another one."""
     return int(bool((work.at >= edges[-1]).any()))
 
 
 def _common(counts: Float) -> float:
-    """Return the share of all kernels that are what the usual step launches, as often."""
+    """Return the share of all kernels that match the usual step's kernels and their counts."""
     usual = np.median(counts, axis=0)
     return float(np.minimum(counts, usual).sum() / max(counts.sum(), 1.0, usual.sum() * len(counts)))
 
 
 def _likeness(counts: Float, usual: Float) -> Float:
-    """Return for each step how alike its kernels are to the usual step's, 0 to 1 (Jaccard's index of multisets)."""
+    """Return how alike each step's kernels are to the usual step's, from 0 to 1 (Jaccard index of multisets)."""
     both, either = np.minimum(counts, usual).sum(axis=1), np.maximum(counts, usual).sum(axis=1)
     return np.asarray(np.divide(both, either, out=np.zeros_like(both), where=either > 0))
 
 
 def _steady(counts: Float, lengths: Int) -> tuple[int, int]:
-    """Return the range of steps without those at the ends that are unlike the others."""
+    """Return the range of steps that remains when unlike steps at either end are dropped."""
     later = counts[len(counts) // 3 :] if len(counts) > 3 else counts
     like = _likeness(counts, np.median(later, axis=0))
     bar = min(_ALIKE, 0.9 * float(np.median(like[-len(later) :])))

@@ -10,20 +10,20 @@ from kernelscope.analysis.attribution.steps.model import PROFILER, DetectedSteps
 from kernelscope.analysis.trace import Trace, conform
 
 _SLOW, _MOST_SLOW = 2.5, 0.34  # times the usual step, and share of the steps
-# of the first step, in work from before it; times the usual step that it then takes; and how many steps must be left without it
+# Share of the first step that is earlier work; times the usual step that it then lasts; least number of steps left without it
 _EARLIER, _LONGER, _LEAST = 0.2, 1.5, 3
-# Formats of which a file is one step by its nature
+# Formats whose files always hold one step
 _ONE_STEP = {"tensorflow-timeline": "one session.run"}
 
 
-_LOOKED = "first steps"  # in a Trace's info: which of them were set aside
+_LOOKED = "first steps"  # in a Trace's info: how many of them were set aside
 
 
 def set_aside_first(trace: Trace) -> None:
-    """Mark the first steps that the profiler names as warm-up, in place, where they are not like the others.
+    """Mark the profiler's first steps as warm-up, in place, if they are not like the others.
 
-    A few may take many times as long as most, and the first may be longer by what was launched before it. Every table, and what
-    every command calls a step, is without them.
+    A few may take many times as long as most, and the first may be longer because of work launched before it. All tables and
+    commands then leave them out.
     """
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
     slow = _unlike(trace, steps)
@@ -33,7 +33,7 @@ def set_aside_first(trace: Trace) -> None:
 
 
 def find(trace: Trace) -> DetectedSteps | None:
-    """Return the steps that the capture names; None where it names none that are measured."""
+    """Return the steps that the capture marks; None if it marks none that are measured."""
     source = trace.info.get("source") or {}
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
     if len(steps):
@@ -45,7 +45,7 @@ def find(trace: Trace) -> DetectedSteps | None:
 
 
 def _unlike(trace: Trace, steps: pd.DataFrame) -> int:
-    """Return how many of the first of these steps, in order, are not like the others; 0 where they were set aside already."""
+    """Return how many of the first of these sorted steps are unlike the others; 0 if they were set aside already."""
     if steps.empty or _LOOKED in trace.info:
         return 0
     slow = _slow_start(steps)
@@ -53,7 +53,7 @@ def _unlike(trace: Trace, steps: pd.DataFrame) -> int:
 
 
 def _slow_start(steps: pd.DataFrame) -> int:
-    """Return how many of the first of these steps, in order, are warm-up: a few that take many times as long as most."""
+    """Return how many of the first of these sorted steps are warm-up: a few that take many times as long as most."""
     lengths = (steps["end_ns"] - steps["start_ns"]).to_numpy(dtype=float)
     slow = lengths > _SLOW * float(np.median(lengths))
     count = int(np.argmin(slow)) if not slow.all() else 0
@@ -61,7 +61,7 @@ def _slow_start(steps: pd.DataFrame) -> int:
 
 
 def _behind_earlier_work(trace: Trace, steps: pd.DataFrame) -> int:
-    """Return 1 where the first of these steps, in order, is longer by what was launched before it, and enough are left."""
+    """Return 1 if work launched earlier makes the first of these sorted steps longer, and enough steps remain without it."""
     if len(steps) <= _LEAST or "device_start_ns" not in steps:
         return 0
     starts, ends = device_steps.bounds(steps)
@@ -78,7 +78,7 @@ def _behind_earlier_work(trace: Trace, steps: pd.DataFrame) -> int:
 
 
 def _one(trace: Trace, what: str) -> DetectedSteps | None:
-    """Return all of the capture as one step."""
+    """Return the whole capture as one step; None if nothing in it has a time."""
     timed = [table[table["start_ns"].notna()] for table in (trace.kernels, trace.copies, trace.operators)]
     timed = [table for table in timed if len(table)]
     if not timed:

@@ -1,4 +1,4 @@
-"""Steps as they were found, and the device work that they are found in."""
+"""Detected steps, and the device work in which they are searched."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from kernelscope.analysis.trace import Trace
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
-MOST_WORK = 400_000  # pieces of work that are looked at: what repeats has repeated by then
-LEAST = 2  # whole steps
-PROFILER = "the profiler"  # the source of steps that a recording marks itself, where no tool is named
-MOSTLY = 0.8  # of the kernels' time: where less of it is in steps, that is said
+MOST_WORK = 400_000  # pieces of work that are searched: enough to see any repetition
+LEAST = 2  # least number of whole steps
+PROFILER = "the profiler"  # the source of marked steps if no tool is named
+MOSTLY = 0.8  # if the steps hold less of the kernels' time, the sentence says so
 
 
 @dataclass(frozen=True)
 class DetectedSteps:
     """Steps of a capture.
 
-    method: profiler, range, input, call, period; or inside, where ranges are looked at alone. source: what marks them, such as a
+    method: profiler, range, input, call, period; or inside, for ranges examined alone. source: what marks the steps, such as a
     range's name. table: trace.STEPS, whole steps only. likeness: share of the kernels that all steps have in common. covered:
-    share of the device's time that is in the steps. warmup, cut: steps before and after these that are none of them. confidence:
-    high, medium, low. on_device: whether their times are the device's, where launches are not in the capture, and not the
-    host's. interrupted: steps left out because the loop stopped in them for something else. only: the first and the last of these
-    that the user asks for, by number; None for all.
+    share of the device's time in the steps. warmup, cut: steps left out before and after these. confidence: high, medium, low.
+    on_device: whether the times are the device's, because the capture has no launches, rather than the host's.
+    interrupted: steps left out because the loop did something else in them. only: the first and last number that the user
+    asks for; None for all.
     """
 
     method: str
@@ -46,18 +46,18 @@ class DetectedSteps:
 
     @property
     def certain(self) -> bool:
-        """Whether they are surely steps: kernels that nothing marks repeat in the layers of one, too."""
+        """Whether these are surely steps. A period of kernels may also be the layers within one step."""
         return self.method != "period" or self.confidence == "high"
 
     def sentence(self) -> str:
-        """Return in words what the steps are, and how sure that is."""
+        """Return a sentence that says what the steps are, with the confidence."""
         return self.described(f", confidence {self.confidence}")
 
     def described(self, sure: str = "") -> str:
-        """Return in words what the steps are. sure: what is said of how sure that is."""
+        """Return a phrase that says what the steps are. sure: the text that gives the confidence."""
         if self.method == "inside":
             times = f"{len(self.table)} time{'' if len(self.table) == 1 else 's'}"
-            return f"only what ran or was launched inside of range {self.source}, which was open {times}: times are those of one"
+            return f"only work that ran or was launched inside range {self.source}, open {times}; times are per range"
         how = {
             "profiler": "marked by the profiler",
             "range": "from one range to the next",
@@ -67,10 +67,10 @@ class DetectedSteps:
         }[self.method]
         left = [f"{self.warmup} before them {'was' if self.warmup == 1 else 'were'} warm-up"] if self.warmup else []
         left += [f"{self.interrupted} many times as long were interrupted"] if self.interrupted else []
-        cut = "what follows them is left out, as nothing marks its end" if self.cut == 1 else f"{self.cut} after them are cut"
+        cut = "work after them is left out, as nothing marks its end" if self.cut == 1 else f"{self.cut} after them are cut"
         left += [cut] if self.cut else []
-        left += [f"{1 - self.covered:.0%} of the kernels' time is in none of them"] if self.covered < MOSTLY else []
-        left += [f"only steps {self.only[0]} to {self.only[1]} of these are looked at"] if self.only else []
+        left += [f"{1 - self.covered:.0%} of the kernels' time is outside them"] if self.covered < MOSTLY else []
+        left += [f"only steps {self.only[0]} to {self.only[1]} are analysed"] if self.only else []
         more = "".join(f"; {one}" for one in left)
         number = f"{len(self.table)} step{'' if len(self.table) == 1 else 's'}"
         named = "" if self.source == PROFILER else f" ({self.source})"
@@ -79,12 +79,12 @@ class DetectedSteps:
 
 @dataclass(frozen=True)
 class StreamWork:
-    """The kernels and graphs of a device's busiest stream in the order of their launches.
+    """The kernels and graphs of a device's busiest stream, in launch order.
 
-    at: when launched, or started where launches are not in
-    the capture. name: a number for each distinct name; names: these. start, end: on the device. by_launch: which of both `at` is.
-    launcher: thread that launched it; 0 where not known. gaps: how long the device had nothing to do before. beside: `at`
-    and `name` (its own numbers) of the work of the other streams, which prefetch, communicate, or compute as well.
+    at: when launched; when started if the capture has no launches. by_launch: which of the two `at` is. name: a number for each
+    distinct name; names: the names. start, end: on the device. launcher: the thread that launched it; 0 if unknown. gaps: how
+    long the device was idle before it. beside: `at` and `name` (own numbers) of the other streams' work, which prefetch,
+    communicate or also compute.
     """
 
     at: Int
@@ -99,7 +99,7 @@ class StreamWork:
 
     @property
     def thread(self) -> int:
-        """The thread that launches most; 0 where not known."""
+        """The thread that launches most; 0 if unknown."""
         return commonest(self.launcher)
 
     def __len__(self) -> int:
@@ -107,13 +107,13 @@ class StreamWork:
 
 
 def commonest(values: Int) -> int:
-    """Return the value that occurs most; 0 where there is none."""
+    """Return the most frequent value; 0 if there is none."""
     result, counts = np.unique(values, return_counts=True)
     return int(result[counts.argmax()]) if len(result) else 0
 
 
 def critical_device(trace: Trace) -> str | None:
-    """Return the accelerator that computes longest; None where nothing ran on one."""
+    """Return the accelerator that computes longest; None if nothing ran on one."""
     tables = [getattr(trace, name)[["device", "start_ns", "end_ns"]] for name in ("kernels", "graphs")]
     rows = pd.concat([table.assign(device=table["device"].astype("string")) for table in tables], ignore_index=True)
     rows = rows[(rows["device"].notna() & (rows["device"] != "cpu") & rows["start_ns"].notna()).to_numpy(bool)]
@@ -124,9 +124,9 @@ def critical_device(trace: Trace) -> str | None:
 
 
 def work_of(trace: Trace, device: str | None = None) -> StreamWork:
-    """Return the work of a device, of the critical one where none is named; of the host's processors where there is no other.
+    """Return the work of a device: the named one, else the critical one, else the CPU if the capture has no accelerator.
 
-    Raises EvidenceError where nothing ran on the device that is named.
+    Raises EvidenceError if nothing ran on the named device.
     """
     chosen = device or critical_device(trace)
     tables = []
@@ -157,13 +157,13 @@ def work_of(trace: Trace, device: str | None = None) -> StreamWork:
 
 
 def _busiest(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Return which rows are of the stream that computes longest; all where streams are not known."""
+    """Return which rows are on the stream that computes longest; all rows if streams are unknown."""
     busy = (rows["end_ns"] - rows["start_ns"]).astype("int64").groupby(rows["thread"]).sum()
     return (rows["thread"] == busy.idxmax()).fillna(False).to_numpy(bool) if len(busy) else np.ones(len(rows), dtype=bool)
 
 
 def _gaps(start: Int, end: Int) -> Int:
-    """Return how long the device had nothing to do before each piece of work, in the order of the launches."""
+    """Return how long the device was idle before each piece of work, in launch order."""
     if not len(start):
         return start
     order = np.argsort(start, kind="stable")

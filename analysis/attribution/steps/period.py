@@ -1,9 +1,9 @@
-"""Steps from the period of the kernel sequence: the same kernels, as often, between one occurrence of a kernel and the next.
+"""Steps from the period of the kernel sequence: the same kernels, equally often, between two occurrences of one kernel.
 
-Each kernel that occurs several times may be what a step begins with. That which cuts the sequence into the most alike parts
-does; of several that do so equally well the shortest period, so that ten steps are not taken for one. Layers that repeat inside
-of a step are not taken for steps where whole steps are alike in everything: what comes once a step (embedding, loss) is in one
-layer only. Where no kernel comes once a step, the distance at which the sequence equals itself is such a step.
+Any kernel that occurs several times may begin a step. The best one cuts the sequence into the most similar parts. Among equally
+good ones the shortest period wins, so that ten steps are not taken for one. Layers that repeat within a step are not taken for
+steps if whole steps are exactly alike: work that occurs once a step (embedding, loss) is in one layer only. If no kernel occurs
+once a step, the distance at which the sequence equals itself is the step.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import numpy.typing as npt
 from kernelscope.analysis.attribution.steps.judging import judged
 from kernelscope.analysis.attribution.steps.model import LEAST, MOSTLY, DetectedSteps, Int, StreamWork, commonest
 
-_MOST = 40  # numbers of occurrences that are tried
-_AS_GOOD = 0.01  # likeness that is no difference, unless parts are the same in everything
+_MOST = 40  # counts of occurrences that are tried
+_AS_GOOD = 0.01  # differences of likeness up to this do not count, unless parts are exactly alike
 _SAME = 0.9995
-_COVERED = 0.6  # share of the device's time that such parts must have
-_LONGEST = 12_000  # kernels of which the sequence is compared with itself
-_SHORTEST = 8  # kernels of a step that is found so
+_COVERED = 0.6  # least share of the device's time in exactly alike parts
+_LONGEST = 12_000  # kernels: length of the sequence that is compared with itself
+_SHORTEST = 8  # kernels: shortest step that is found this way
 _NAME = 60  # characters of a kernel's name in a sentence
 
 
 def find(work: StreamWork) -> Iterator[DetectedSteps]:
-    """Yield the steps that repeat in the kernels, the best first."""
+    """Yield the steps that repeat in the kernel sequence, the best first."""
     counts = np.bincount(work.name, minlength=len(work.names))
     distinct = np.unique(counts[counts > LEAST])
     tried = distinct if len(distinct) <= _MOST else distinct[np.linspace(0, len(distinct) - 1, _MOST).astype(int)]
@@ -43,24 +43,24 @@ def find(work: StreamWork) -> Iterator[DetectedSteps]:
 
 
 def _beside(steps: DetectedSteps) -> DetectedSteps:
-    """Return steps beside much other work as less sure: a model's layers repeat so, too, and the rest of it does not."""
+    """Lower the confidence of steps that leave out much other work: a model's layers also repeat like this."""
     return replace(steps, confidence="medium") if steps.covered < MOSTLY else steps
 
 
 def is_exact(steps: DetectedSteps) -> bool:
-    """Return whether steps are alike in everything and hold most of the device's time."""
+    """Return whether steps are exactly alike and hold most of the device's time."""
     return steps.likeness >= _SAME and steps.covered >= _COVERED
 
 
 def of_kernel(work: StreamWork, pattern: str) -> Iterator[DetectedSteps]:
-    """Yield the steps that begin with the kernels whose names fit a regular expression."""
+    """Yield the steps that begin with kernels whose names match a regular expression."""
     result = _beginning(work, _fitting(work, pattern), f"kernel:{pattern}")
     if result is not None:
         yield result
 
 
 def matching(work: StreamWork, pattern: str) -> int:
-    """Return how many kernels there are whose names fit a regular expression."""
+    """Return how many kernels have names that match a regular expression."""
     return int(_fitting(work, pattern).sum())
 
 
@@ -69,8 +69,8 @@ def _fitting(work: StreamWork, pattern: str) -> npt.NDArray[np.bool_]:
 
 
 def _of_distance(work: StreamWork) -> DetectedSteps | None:
-    """Return the steps after which the sequence of kernels is the same again, from the wait that is the longest within each."""
-    sequence = work.name[len(work) // 4 :][:_LONGEST]  # without what may be warm-up
+    """Return steps at the shortest distance at which the kernel sequence repeats; each begins after the longest wait."""
+    sequence = work.name[len(work) // 4 :][:_LONGEST]  # the first quarter may be warm-up
     if len(sequence) < 2 * _SHORTEST:
         return None
     distances = np.arange(_SHORTEST, len(sequence) // 2)
@@ -88,7 +88,7 @@ def _of_distance(work: StreamWork) -> DetectedSteps | None:
 
 
 def _of_count(work: StreamWork, counts: Int, count: int) -> DetectedSteps | None:
-    """Return the steps that begin with a kernel of so many occurrences: that before which the device waits longest."""
+    """Return the steps that begin with a kernel that occurs this often: the one before which the device waits longest."""
     names = np.flatnonzero(counts == count)
     waits = [float(np.median(work.gaps[work.name == name])) for name in names[:50]]
     name = int(names[int(np.argmax(waits))])

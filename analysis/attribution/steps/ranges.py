@@ -14,17 +14,17 @@ from kernelscope.analysis.attribution.steps.judging import covering, judged
 from kernelscope.analysis.attribution.steps.model import LEAST, DetectedSteps, StreamWork
 from kernelscope.analysis.trace import Trace, conform, intervals
 
-_BEHIND = re.compile(r", (?:op_id|seq|sizes|inputs?) = .*", re.DOTALL)  # of emit_nvtx: aten::mm, seq = 3, op_id = 7
+_BEHIND = re.compile(r", (?:op_id|seq|sizes|inputs?) = .*", re.DOTALL)  # emit_nvtx writes: aten::mm, seq = 3, op_id = 7
 _NUMBER = re.compile(r"\d+")
 _STEP = re.compile(r"(?i)(?:^|[^a-z])(?:train(?:ing)?_?)?(?:step|iter(?:ation)?s?|(?:mini_?)?batch)(?:$|[^a-z])|^profilerstep")
 _NO_STEP = re.compile(r"(?i)optimi[sz]er|zero_grad|scheduler|epoch|checkpoint|valid|eval|load|data|copy|next")
 _WARMUP = re.compile(r"(?i)\bwarm[ _-]?ups?\b")
 _MOST = 60  # labels that are tried
-_HOLDS = 0.5  # share of the device's time that ranges without such a name must launch
+_HOLDS = 0.5  # least share of the device's time that ranges not named like steps must launch
 
 
 def find(trace: Trace, work: StreamWork) -> Iterator[DetectedSteps]:
-    """Yield the steps that ranges mark, those named like steps first, then those that hold most of the device's work."""
+    """Yield the steps that ranges mark: those named like steps first, then by how alike they are, then by their number."""
     result = []
     for label, rows in labelled(trace):
         named = is_named(label)
@@ -42,7 +42,7 @@ def is_named(label: str) -> bool:
 
 
 def without_warmup(trace: Trace, steps: DetectedSteps, work: StreamWork) -> DetectedSteps:
-    """Return the steps that do not begin inside of a range that is called a warm-up, unless too few are left."""
+    """Drop the steps that begin inside a range named like a warm-up, unless too few would remain."""
     texts = trace.ranges["name"].cat.categories
     named = [str(text) for text in texts if _WARMUP.search(str(text))]
     rows = trace.ranges[trace.ranges["name"].isin(named).to_numpy(bool)]
@@ -58,7 +58,7 @@ def without_warmup(trace: Trace, steps: DetectedSteps, work: StreamWork) -> Dete
 
 
 def within_one_layer(trace: Trace, steps: DetectedSteps) -> bool:
-    """Return whether one call of a layer holds all of the steps: what repeats in it are its parts."""
+    """Return whether one call of a layer holds all of the steps, which are then only parts of it."""
     layers = trace.ranges[(trace.ranges["category"] == "layer").to_numpy(bool)]
     begins = steps.table["start_ns"]
     around = (layers["start_ns"] <= begins.min()) & (layers["end_ns"] > begins.max())
@@ -66,7 +66,7 @@ def within_one_layer(trace: Trace, steps: DetectedSteps) -> bool:
 
 
 def of_name(trace: Trace, work: StreamWork, pattern: str) -> Iterator[DetectedSteps]:
-    """Yield the steps that ranges of a name mark; * stands for any text, # for a number."""
+    """Yield the steps that ranges of a name mark; * is any text, # a number."""
     mine = _of_name(trace, pattern)
     if len(mine):
         rows = mine[mine["thread"] == mine["thread"].mode().iloc[0]].sort_values("start_ns")
@@ -76,10 +76,10 @@ def of_name(trace: Trace, work: StreamWork, pattern: str) -> Iterator[DetectedSt
 
 
 def inside(trace: Trace, pattern: str) -> DetectedSteps | None:
-    """Return ranges of a name, each from its start to its end, as steps; None where no measured step has one.
+    """Return the ranges of a name, each from its start to its end, as steps; None if no measured step has one.
 
-    Of ranges inside one of their own name the outer one counts, of several phases (forward, backward) the one that takes most
-    time, and of several threads the one that has most of them.
+    If ranges of the name nest, the outer one counts; of several phases (forward, backward), the one that takes most time; of
+    several threads, the one with most of the ranges.
     """
     mine, phase = _of_main_phase(_of_name(trace, pattern))
     measured = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
@@ -97,7 +97,7 @@ def inside(trace: Trace, pattern: str) -> DetectedSteps | None:
 
 
 def _of_main_phase(mine: pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
-    """Return the ranges of the phase that takes most time, and which that is; None where all are of one."""
+    """Return the ranges of the phase that takes most time, and that phase; None if there is only one phase."""
     phases = mine["phase"].astype("string").fillna("other")
     if phases.nunique() < 2:
         return mine, None
@@ -106,12 +106,12 @@ def _of_main_phase(mine: pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
 
 
 def matching(trace: Trace, pattern: str) -> int:
-    """Return how many ranges have a name that `of_name` takes."""
+    """Return how many ranges have a name that matches as in `of_name`."""
     return len(_of_name(trace, pattern))
 
 
 def _of_name(trace: Trace, pattern: str) -> pd.DataFrame:
-    """Return the ranges whose text fits, as it is, with its numbers left out, or without what PyTorch writes behind a name."""
+    """Return the ranges whose text matches as it is, with # for its numbers, or without what PyTorch appends to a name."""
     ranges = trace.ranges
     names = [(text, _NUMBER.sub("#", text), _BEHIND.sub("", text)) for text in map(str, ranges["name"].cat.categories)]
     fits = [any(fnmatch.fnmatchcase(text, pattern) for text in forms) for forms in names]
@@ -119,9 +119,9 @@ def _of_name(trace: Trace, pattern: str) -> pd.DataFrame:
 
 
 def labelled(trace: Trace) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the labels that occur several times on one thread with their ranges in order of time, the commonest first.
+    """Yield the labels that occur several times on one thread, most frequent first, with their ranges in order of time.
 
-    A label is a range's text with its numbers left out, so that `step 1` and `step 2` are one.
+    A label is a range's text with # for its numbers, so that `step 1` and `step 2` are one.
     """
     ranges = trace.ranges[~trace.ranges["category"].isin(["layer", "sync"]).to_numpy(bool)]
     if ranges.empty:
@@ -137,7 +137,7 @@ def labelled(trace: Trace) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def of_rows(work: StreamWork, method: str, label: str, rows: pd.DataFrame) -> DetectedSteps | None:
-    """Return the steps that start where these ranges, sorted, start; None where they do not repeat as steps do."""
+    """Return the steps that begin where these sorted ranges begin; None if they do not repeat as steps do."""
     begins, ends = intervals.edges(rows)
     outer = np.append(True, begins[1:] >= np.maximum.accumulate(ends)[:-1])  # a range inside one of its own name begins no step
     outer &= np.append(True, np.diff(begins) > 0)
@@ -146,7 +146,7 @@ def of_rows(work: StreamWork, method: str, label: str, rows: pd.DataFrame) -> De
 
 
 def share_inside(rows: pd.DataFrame, work: StreamWork) -> float:
-    """Return the share of the device's time that is launched inside of these ranges, sorted by start."""
+    """Return the share of the device's time that is launched inside these ranges, sorted by start."""
     if not len(work) or not work.by_launch:
         return 0.0
     begins, ends = intervals.edges(rows)

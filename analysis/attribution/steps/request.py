@@ -1,4 +1,4 @@
-"""What a user asks for as steps: `range:NAME`, `kernel:REGEX`, `period`, `whole`, or of those that are found some: `3:7`."""
+"""The steps that a user asks for: `range:NAME`, `kernel:REGEX`, `period`, `whole`, or some of the detected ones: `3:7`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _SOME = re.compile(r"([0-9]*):([0-9]*)")
 
 @dataclass(frozen=True)
 class Request:
-    """What to take as steps: one of METHODS (None: whatever is found), a pattern for the first two; and of which device and time.
+    """Which steps to take, on which device and in which window of time.
 
-    window: from when to when, in ns after the first work of a device; None for all of the capture. only: the first and the last
-    step, by their numbers, of those that are found; None for all.
+    method: one of METHODS; None for the detected steps. pattern: for the methods range and kernel. window: start and end in ns
+    after the first device work; None for the whole capture. only: the first and the last number among the detected steps; None
+    for all.
     """
 
     method: str | None = None
@@ -28,14 +29,14 @@ class Request:
 
     @property
     def text(self) -> str:
-        """How it was written."""
+        """The request as it was written."""
         if self.only:
             return f"{self.only[0]}:{self.only[1] if self.only[1] < _LATEST else ''}"
         return f"{self.method}:{self.pattern}" if self.pattern else str(self.method)
 
 
 def parse(text: str | None, device: str | None = None, window: str | None = None) -> Request:
-    """Return the request that texts stand for; raise EvidenceError for one that is none."""
+    """Return the request that these texts express; raise EvidenceError for an invalid one."""
     between = _window(window) if window else None
     if text is None or text == "auto":
         return Request(device=device, window=between)
@@ -59,7 +60,7 @@ def parse(text: str | None, device: str | None = None, window: str | None = None
 
 
 def _window(text: str) -> tuple[int, int]:
-    """Return a window START:END in ms as ns; either may be left out."""
+    """Return a window START:END, in ms, as ns; either end may be left out."""
     start, colon, end = text.partition(":")
     try:
         result = round(float(start or 0) * 1e6), round(float(end) * 1e6) if end else _LATEST

@@ -1,4 +1,4 @@
-"""A part of a capture: the device work that starts in a window of time, and what the host did to launch it."""
+"""Cut a window of time out of a capture: the device work that starts in it, and what the host did to launch that work."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ CUT = "window without a whole step"
 
 
 def first_work(trace: Trace) -> int | None:
-    """Return when a device of the capture first did anything: where windows are counted from. None where none did."""
+    """Return when the first device work of the capture starts, from which windows are counted; None if there is none."""
     starts = [getattr(trace, name)["start_ns"].min() for name in device_steps.DEVICE_TABLES]
     known = [int(start) for start in starts if pd.notna(start)]
     return min(known, default=None)
 
 
 def windowed(trace: Trace, request: Request | None) -> Trace:
-    """Return the trace with the device work of the request's window only, and what the host did to launch it.
+    """Return the trace with only the device work in the request's window, and what the host did to launch it.
 
-    Where none of the steps that the profiler marks lies in it whole, the window is looked at as a whole: info has CUT.
+    If no marked step lies wholly in the window, the window is analysed as a whole: info has CUT.
     """
     if request is None or request.window is None:
         return trace
@@ -48,7 +48,7 @@ def windowed(trace: Trace, request: Request | None) -> Trace:
 
 
 def _launched(trace: Trace, device: dict[str, pd.DataFrame], kernels: npt.NDArray[np.bool_], window: tuple[int, int]) -> Trace:
-    """Return the trace with this device work, and the host's records from the first launch of it to the last.
+    """Return the trace with this device work, and the host's records from its first launch to its last.
 
     kernels: which of the trace's kernels are among the work.
     """
@@ -61,7 +61,7 @@ def _launched(trace: Trace, device: dict[str, pd.DataFrame], kernels: npt.NDArra
     for name in ("operators", "calls", "syncs"):
         table = getattr(trace, name)
         host[name] = table[table["start_ns"].between(first, last).to_numpy(bool)]
-    # what the host goes on with after the window is not of it
+    # what the host does after the window does not belong to it
     host = {name: table.assign(end_ns=table["end_ns"].clip(upper=ended)) for name, table in host.items()}
     device = {name: _rows_of_kept(table, "range_id", kept) for name, table in device.items()}
     metrics = _rows_of_kept(trace.metrics, "kernel", kernels)
@@ -79,7 +79,7 @@ def _last_work(trace: Trace) -> int:
 
 
 def _rows_of_kept(table: pd.DataFrame, column: str, kept: npt.NDArray[np.bool_]) -> pd.DataFrame:
-    """Return a table whose column holds rows of another one, of which some are kept: their new places, null for the others."""
-    places = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)  # the last one is that of null
+    """Renumber a column that refers to rows of another table, of which only some are kept; null for the dropped ones."""
+    places = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)  # the last one is for null
     rows = pd.Series(places[table[column].to_numpy(np.int64, na_value=-1)], index=table.index, dtype="Int64")
     return table.assign(**{column: rows.mask(rows < 0)})

@@ -1,4 +1,4 @@
-"""Rules that look for causes: one small module a family, each with RULES, a tuple of functions from a Case to suspicions."""
+"""Rules that look for causes: one small module for each family, with RULES, a tuple of functions from a Case to suspicions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kernelscope.analysis.explain.model import Rule
 
-# Among suspicions of the same precedence and size the earlier module's is served first.
+# Among suspicions of the same precedence and size, the earlier module's is granted first.
 FAMILIES = (
     "changed_code", "configuration", "measurement", "execution", "threads", "precision", "recurrent", "attention", "work",
     "other_work", "optimizer", "layouts", "libraries", "algorithms", "elementwise", "input_pipeline", "transfers", "memory",

@@ -1,4 +1,4 @@
-"""Algorithms: convolutions computed in another way by the same library, and matrix products of other form."""
+"""Algorithms: convolutions computed differently by the same library, and matrix products in another form."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from kernelscope.analysis.trace import CONVOLUTIONS
 
 _CONVOLUTION = {
     "pytorch": "torch.backends.cudnn.benchmark = True chooses by measuring; on CPUs model.to(memory_format=torch.channels_last) "
-    "makes oneDNN choose otherwise",
+    "makes oneDNN choose differently",
     "tensorflow": "TF_CUDNN_USE_AUTOTUNE=1, and no tf.config.experimental.enable_op_determinism()",
-    "mxnet": "MXNET_CUDNN_AUTOTUNE_DEFAULT=1; on CPUs a newer oneDNN, or numbers of channels that its blocked layouts take",
+    "mxnet": "MXNET_CUDNN_AUTOTUNE_DEFAULT=1; on CPUs a newer oneDNN, or numbers of channels that fit its blocked layouts",
     "cntk": "C.device.use_default_device with cuDNN, or an engine for the layer's layout",
-    "": "let the library choose its algorithm by measuring, and give it the layout that the faster one takes",
+    "": "let the library choose its algorithm by measuring, and use the layout that the faster algorithm takes",
 }
 _PRODUCT = {
     "pytorch": "store the factor as it is used (contiguous after .t()), or merge products of the same input into one",
     "tensorflow": "tf.linalg.matmul's transpose_a and transpose_b as on the faster side, or one product for several",
-    "": "store the factors in the order in which they are multiplied, or merge products of the same input into one",
+    "": "store the factors in the order of the multiplication, or merge products of the same input into one",
 }
 
 
 def convolution_algorithms(case: Case) -> list[Suspicion]:
-    """Convolutions of one direction by algorithms or implementations that the sides have not in common."""
+    """Convolutions of one direction with algorithms or implementations that the sides do not share."""
     result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [(group, kinds) for group in _comparable(case) if (kinds := _other_convolutions(group))]
@@ -59,9 +59,9 @@ def convolution_algorithms(case: Case) -> list[Suspicion]:
 
 
 def _comparable(case: Case) -> list[ev.RowGroup]:
-    """Return the groups in which only the algorithm can differ: the same types, libraries in common, the same memory layout.
+    """Return the groups in which only the algorithm can differ: the same types, a common library, the same memory layout.
 
-    Between two runs of one framework another layout of images is the cause, and another implementation follows from it.
+    Between two runs of one framework, another layout of images is the cause, and another implementation only its consequence.
     """
     return [
         group
@@ -74,7 +74,7 @@ def _comparable(case: Case) -> list[ev.RowGroup]:
 
 
 def _other_convolutions(group: ev.RowGroup) -> list[str]:
-    """Return the directions that both sides compute, by kernels of no common name and, where known, of the same problem."""
+    """Return the directions that both sides compute with no common kernel name and, if known, for a common problem."""
     kinds = []
     for kind in CONVOLUTIONS:
         names, problems = ([group.executed(side, column, [kind]) for side in SIDES] for column in ("kernel", "problem"))
@@ -88,7 +88,7 @@ def _difference(group: ev.RowGroup, kinds: list[str]) -> int:
 
 
 def _way(group: ev.RowGroup, side: str, kinds: list[str]) -> str:
-    """Return in words how a side computes these convolutions: the algorithms, where they tell the sides apart."""
+    """Name the algorithms of a side's convolutions if they differ between the sides; else its kernels."""
     algorithms = {side: group.executed(side, "algorithm", kinds) for side in SIDES}
     names = group.executed(side, "kernel", kinds)
     return ev.listed(sorted(algorithms[side] if algorithms["a"] != algorithms["b"] and all(algorithms.values()) else names), 2)
@@ -109,7 +109,7 @@ def product_forms(case: Case) -> list[Suspicion]:
                 continue
             group = ev.largest(chosen)
             forms = {side: ev.listed(_forms(group.kernels(side, ["gemm"]))) for side in SIDES}
-            title = f"{ev.name(case, slow)} multiplies in {ev.layers(chosen)} in another form than {ev.name(case, fast)}"
+            title = f"{ev.name(case, slow)} multiplies in {ev.layers(chosen)} in a different form from {ev.name(case, fast)}"
             sentences = [
                 f"{ev.place(group)}, {ev.name(case, side)}: {forms[side]}, {ev.duration(group.time_ns(side, ['gemm']))}"
                 for side in (slow, fast)
@@ -119,7 +119,7 @@ def product_forms(case: Case) -> list[Suspicion]:
 
 
 def _products(group: ev.RowGroup, side: str) -> list[tuple[tuple[int, int, int], Kernel]]:
-    """Return a side's products with their sizes, as far as known; as libraries see transposes, the smaller of m and n first."""
+    """Return a side's products with their sizes, if known; the smaller of m and n first, as libraries may see the transpose."""
     result = []
     for one in group.of(side, ["gemm"]):
         if one.m is not None and one.n is not None and one.k is not None and one.count >= ev.ONCE:
@@ -132,15 +132,15 @@ def _sizes(group: ev.RowGroup, side: str) -> set[tuple[int, int, int]]:
 
 
 def _work(group: ev.RowGroup, side: str) -> float:
-    """Return the operations per step of a side's products; 0 where those of any are not known."""
+    """Return the operations per step of a side's products; 0 if unknown for any of them."""
     each = [(one.flops, one.count) for one in group.of(side, ["gemm"])]
     return sum(flops * count for flops, count in each if flops is not None) if all(flops for flops, _ in each) else 0.0
 
 
 def _other_flags(group: ev.RowGroup) -> bool:
-    """Return whether the products have the same sizes and other transposition flags.
+    """Return whether the products have the same sizes but other transposition flags.
 
-    A product can be written as itself or as its transpose (row-major frameworks do); then NN stands for NN and NT for TN.
+    A product can be written as itself or as its transpose (as row-major frameworks do); then NN stays NN, and TN stands for NT.
     """
     flags = [{_order(one.transpose) for _, one in _products(group, side) if one.transpose} for side in SIDES]
     sizes = [_sizes(group, side) for side in SIDES]
@@ -152,14 +152,14 @@ def _order(flags: str) -> str:
 
 
 def _other_shapes(group: ev.RowGroup) -> bool:
-    """Return whether the same number of multiplications, within a tenth, is done in products of other sizes."""
+    """Return whether as many multiplications, within a tenth, are done in products of other sizes."""
     work = [_work(group, side) for side in SIDES]
     sizes = [_sizes(group, side) for side in SIDES]
     return min(work) > 0 and max(work) < 1.1 * min(work) and not sizes[0] & sizes[1]
 
 
 def _forms(cells: pd.DataFrame) -> list[str]:
-    """Return the products with their shapes and flags, what takes longest first."""
+    """List the products with their shapes and flags, longest first."""
     result = []
     rows = cells[cells["count"] >= ev.ONCE].sort_values("time_ns", ascending=False)
     for row in rows.astype("object").where(rows.notna(), None).to_dict("records"):

@@ -1,4 +1,4 @@
-"""Attention: by one fused operator on one side, by products and a softmax of their own on the other."""
+"""Attention: one fused operator on one side, separate products and a softmax on the other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FUSED = {
 
 
 def in_parts(case: Case) -> list[Suspicion]:
-    """Layers that one side computes by a fused attention kernel and the other by products and a softmax."""
+    """Layers that one side computes with a fused attention kernel and the other with products and a softmax."""
     result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group in ev.candidates(case) if group.is_layer and _written_out(case, group, slow, fast)]
@@ -24,8 +24,8 @@ def in_parts(case: Case) -> list[Suspicion]:
             continue
         count = {side: sum(group.count(side) for group in chosen) for side in (slow, fast)}
         title = (
-            f"{ev.name(case, slow)} computes the attention of {ev.layers(chosen)} in parts, by {ev.number(count[slow])} kernels, "
-            f"{ev.name(case, fast)} by a fused kernel ({ev.number(count[fast])} in all)"
+            f"{ev.name(case, slow)} computes the attention of {ev.layers(chosen)} in parts, with {ev.number(count[slow])} "
+            f"kernels, {ev.name(case, fast)} with a fused kernel ({ev.number(count[fast])} in all)"
         )
         example = ev.largest(chosen)
         place = ev.place(example)
@@ -38,7 +38,7 @@ def in_parts(case: Case) -> list[Suspicion]:
 
 
 def _written_out(case: Case, group: ev.RowGroup, parts: str, fused: str) -> bool:
-    """Return whether only one side has a fused operator in a group, and the other products or a softmax in its place."""
+    """Return whether only one side has a fused operator in a group, and the other has products or a softmax in its place."""
     if not case.same_framework or ev.types_differ(case, group) or ev.again(case, group):
         return False
     if not ev.attends(group, fused) or ev.attends(group, parts):

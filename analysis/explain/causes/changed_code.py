@@ -1,6 +1,6 @@
-"""What was changed in the program itself: new lines in the step's loop, its batch, functions that each step compiles anew.
+"""Changes in the program itself: new lines in the step's loop, its batch, functions that steps recompile.
 
-These are asked first: a line that was added is the cause, and what it executes only shows it.
+These rules run first: an added line is the cause, and what it executes only shows it.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ LINES = "changed lines"
 BATCH = "larger batch"
 COMPILED = "compilation in each step"
 
-_LEAST = 0.25  # of the difference, that the changed lines must take
-_MOSTLY, _NOTHING = 0.6, 0.02  # of the difference: with what they call; and what lines of the faster side may take
-_OFTEN = 0.3  # compilations a step: fewer are what settles
-_MOST_NAMED = 2  # functions that are compiled anew
-# kind of the reason why a function is compiled anew -> what to do
+_LEAST = 0.25  # of the difference: the changed lines must take at least this share
+_MOSTLY, _NOTHING = 0.6, 0.02  # of the difference: the least with what they call; the most of lines on the faster side
+_OFTEN = 0.3  # compilations a step: fewer are the end of warm-up
+_MOST_NAMED = 2  # recompiled functions that are named
+# kind of the reason why a function is recompiled -> what to do
 _COMPILE_ONCE = {
-    "new": "call jax.jit once, outside of the loop, on a function that is defined there",
+    "new": "call jax.jit once, outside the loop, on a function that is defined there",
     "shape": "keep shapes the same from step to step: pad inputs to a few sizes, drop the last smaller batch",
     "type": "keep types the same from step to step: convert inputs with jnp.asarray(x, dtype)",
-    "static value": "pass what changes as an array in place of a static argument",
-    "structure": "keep what arguments hold the same from step to step",
+    "static value": "pass what changes as an array instead of a static argument",
+    "structure": "keep the structure of arguments the same from step to step",
     "eager": "compile the step as one function with jax.jit, and keep shapes the same",
-    "": "keep shapes, types and static arguments the same from step to step; pad inputs, and make no new function each step",
+    "": "keep shapes, types and static arguments the same from step to step; pad inputs, and create no function in each step",
 }
 _TRACE_ONCE = {
-    "new": "decorate a function with tf.function once, outside of the loop",
+    "new": "decorate a function with tf.function once, outside the loop",
     "shape": "pad inputs to a few sizes, or let one graph take all: tf.function(reduce_retracing=True) or an input_signature",
-    "static value": "pass what changes as a tensor (tf.constant, tf.Variable) in place of a Python value",
-    "": "pass tensors of the same types and shapes from step to step, and make no new tf.function each step",
+    "static value": "pass what changes as a tensor (tf.constant, tf.Variable) instead of a Python value",
+    "": "pass tensors of the same types and shapes from step to step, and create no tf.function in each step",
 }
 _REMEDY = "move it out of the step, do it for the whole batch at once, or on other threads"
 
 
 def lines(case: Case) -> list[Suspicion]:
-    """Lines outside of the model that only one side has, or that were changed, and that take longer there.
+    """Lines outside the model that were changed, or that only one side has, and that take longer there.
 
-    What lines do that were added is theirs, in whatever layers it runs: an evaluation, say. Where nothing else differs, all of
-    the difference is theirs: they take cores and caches from the rest. Lines that were changed also did something before, so that
-    they claim only what is in no layer.
+    Added lines claim what they do in any layer, such as an evaluation. If nothing else differs, they claim the whole
+    difference, as they take cores and caches from the rest. Changed lines also did something before, so they claim only what is
+    in no layer.
     """
     delta = case.account.wall.delta_ns
     moved = [row for row in case.changes if row["delta_ns"] and row["delta_ns"] * delta > 0]
@@ -66,11 +66,11 @@ def lines(case: Case) -> list[Suspicion]:
     where = moved[0]["words"]
     own = max(map(abs, _taken(case)))
     mostly = own >= _MOSTLY * abs(sum(claims.values()))
-    rest = f"The lines themselves take {own / 1e6:.3g} ms longer; the rest is in what runs beside them."
+    rest = f"The lines themselves take {own / 1e6:.3g} ms longer; the rest is in what runs alongside them."
     return [
         Suspicion(
             LINES,
-            f"{slow.name} spends more time in lines of its own that were changed: {where}",
+            f"{slow.name} spends more time in changed lines of its own code: {where}",
             claims,
             "high" if mostly else "medium",
             [*([] if mostly else [rest]), *[f"Also changed: {row['words']}." for row in moved[1:3]]],
@@ -81,13 +81,13 @@ def lines(case: Case) -> list[Suspicion]:
 
 
 def _taken(case: Case) -> tuple[int, int]:
-    """Return by how much all changed lines take longer in B, ns: by themselves, and with what they call."""
+    """Return how much longer all changed lines take in B, in ns: by themselves, and with what they call."""
     own, called = (sum(row[name] or 0 for row in case.changes) for name in ("delta_ns", "called_ns"))
     return own, called
 
 
 def _remedy(case: Case, claims: dict[str, float]) -> str:
-    """Return what to do about such lines; in Keras' words where most of their time is in calls of its whole loops."""
+    """Return what to do about such lines; if most of their time is in calls of Keras' whole loops, what to call instead."""
     layers = case.rows["layer"].astype("string")
     sums = {layer: sum(claims.get(str(row), 0.0) for row in case.rows.loc[layers == layer, "row"]) for layer in keras_loops.LOOPS}
     layer = max(sums, key=lambda one: abs(sums[one]))
@@ -99,10 +99,10 @@ def _remedy(case: Case, claims: dict[str, float]) -> str:
 
 
 def _only_added(case: Case) -> bool:
-    """Return whether the sides differ in nothing but lines outside of the model, which do next to nothing on the faster side.
+    """Return whether the sides differ only in lines outside the model that do next to nothing on the faster side.
 
-    They take much of the difference; where only what they call does, most of it, because timing it makes it longer. Lines that
-    make batches are the input's. Where the models are of other sizes, that may be why as well.
+    The lines must take a large share of the difference; or most of it with what they call, as timing makes that longer. Lines
+    that make batches belong to the input pipeline. Models of other sizes may be the cause as well.
     """
     delta = case.account.wall.delta_ns
     faster, sign = ("a_ns", 1) if delta > 0 else ("b_ns", -1)
@@ -119,9 +119,9 @@ def _only_added(case: Case) -> bool:
 
 
 def _backward(case: Case, claims: dict[str, float]) -> dict[str, float]:
-    """Return the claims of the backward pass of what lines of the loop compute, which is in no layer and runs in another line.
+    """Return the claims of the backward pass of what lines of the loop compute; it is in no layer and runs in another line.
 
-    Only where these lines compute at all, or else another change may be why.
+    Empty unless these lines compute: else another change may be the cause.
     """
     loop = _loop(case)
     ahead = loop[(loop["phase"] != "backward").to_numpy(bool) & ~loop["cell"].str.startswith("(").to_numpy(bool)]
@@ -133,7 +133,7 @@ def _backward(case: Case, claims: dict[str, float]) -> dict[str, float]:
 
 
 def _loop(case: Case) -> pd.DataFrame:
-    """Return the rows of what the step does outside of layers, of the optimizer and of loading data."""
+    """Return the rows of what the step does outside layers, the optimizer and data loading."""
     rows = case.rows
     loop = rows["layer"].str.startswith("(") & ~rows["layer"].isin(["(data)", "(optimizer)", "(synchronisation)"])
     loop &= ~rows["phase"].isin(["data", "optimizer"])
@@ -141,7 +141,7 @@ def _loop(case: Case) -> pd.DataFrame:
 
 
 def batch(case: Case) -> list[Suspicion]:
-    """A step of one side is of more samples."""
+    """A step of one side has more samples."""
     sizes = [side.facts.get("batch") for side in (case.a, case.b)]
     delta = case.account.wall.delta_ns
     if not all(isinstance(size, int) and size > 0 for size in sizes) or sizes[0] == sizes[1]:
@@ -150,13 +150,13 @@ def batch(case: Case) -> list[Suspicion]:
     if (b > a) != (delta > 0):
         return []
     walls = case.account.wall.a_ns, case.account.wall.b_ns
-    most = (max(a, b) / min(a, b) - 1) * min(walls)  # as many times the work takes at most as many times as long
+    most = (max(a, b) / min(a, b) - 1) * min(walls)  # n times the work takes at most n times as long
     each = [wall / size for wall, size in zip(walls, (a, b), strict=True)]
     large = case.b if b > a else case.a
     return [
         Suspicion(
             BATCH,
-            f"a step of {large.name} is of more samples: {a} in {case.a.name}, {b} in {case.b.name}",
+            f"a step of {large.name} has more samples: {a} in {case.a.name}, {b} in {case.b.name}",
             evidence.everything(case, min(1.0, most / abs(delta))),
             "medium",
             [f"Per sample: {evidence.both_times(case, *each)}."],
@@ -167,7 +167,7 @@ def batch(case: Case) -> list[Suspicion]:
 
 
 def compilation(case: Case) -> list[Suspicion]:
-    """One side compiles a function in every step, or in many."""
+    """One side compiles a function in every step, or in many steps."""
     counts, times = ([_per_step(side, name) for side in (case.a, case.b)] for name in ("count", "ns"))
     if None in counts or None in times:
         return []
@@ -178,12 +178,12 @@ def compilation(case: Case) -> list[Suspicion]:
     functions = slow.facts["compiled"].get("functions") or []
     remedies = _TRACE_ONCE if "tensorflow" in str(slow.framework) else _COMPILE_ONCE
     rows = case.rows
-    if abs(amount) < abs(case.account.wall.delta_ns):  # what compiles for longer also keeps cores that others compute on
+    if abs(amount) < abs(case.account.wall.delta_ns):  # longer compilation also takes cores from other work
         rows = rows[rows["cell"].str.startswith("(host").fillna(False).to_numpy(bool)]
     return [
         Suspicion(
             COMPILED,
-            f"{slow.name} compiles functions anew while it steps: {evidence.pair(case, (counts[0], counts[1]))} a step",
+            f"{slow.name} recompiles functions in its steps: {evidence.pair(case, (counts[0], counts[1]))} a step",
             evidence.towards(case, amount, rows),
             "high",
             [*map(_reason, functions[:_MOST_NAMED]), f"Compilation takes {evidence.both_times(case, *times)} a step."],
@@ -194,14 +194,14 @@ def compilation(case: Case) -> list[Suspicion]:
 
 
 def _reason(function: dict[str, Any]) -> str:
-    """Return in words why a function is compiled anew: train_step, 20 times: the shape of x changes (float32[31] after ...)."""
+    """Say why a function is recompiled: train_step, 20 times: the shape of x changes (float32[31] after ...)."""
     example = f" ({function['example']})" if function.get("example") else ""
-    return f"Compiled anew: {function['name']}, {function['count']} times in the clean steps: {function['why']}{example}."
+    return f"Recompiled: {function['name']}, {function['count']} times in the clean steps: {function['why']}{example}."
 
 
 def _per_step(side: Side, name: str) -> float | None:
-    """Return compilations ("count") or what they take ("ns") per step of the clean pass; None where that was not noted."""
-    noted = side.facts.get("compiled")  # of the first restart
+    """Return compilations ("count") or their time ("ns") per step of the clean pass; None if not recorded."""
+    noted = side.facts.get("compiled")  # from the first restart
     return float(noted[name]) / len(side.clean[0]) if isinstance(noted, dict) and side.clean else None
 
 

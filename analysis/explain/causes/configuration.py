@@ -1,4 +1,4 @@
-"""Unequal configuration: other devices, and recorded differences that no other family knows what to make of."""
+"""Unequal configuration: other devices, and recorded differences that no other family can interpret."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _devices(side: Side) -> list[str]:
 
 
 def other_devices(case: Case) -> list[Suspicion]:
-    """Work on another model of accelerator: what the device does cannot be separated from what the program does."""
+    """Work on another model of accelerator: the device's effect cannot be separated from the program's."""
     a, b = _devices(case.a), _devices(case.b)
     if not a or not b or a == b:
         return []
@@ -39,7 +39,7 @@ def other_devices(case: Case) -> list[Suspicion]:
             "high",
             [
                 f"{case.a.name} ran on {', '.join(a)}, {case.b.name} on {', '.join(b)}.",
-                "What of the device's time is due to the device and what to the program cannot be told from these captures.",
+                "These captures cannot show how much of the device's time is due to the device and how much to the program.",
             ],
             "capture both on the same device",
             precedence=0,
@@ -48,7 +48,7 @@ def other_devices(case: Case) -> list[Suspicion]:
 
 
 def other_processors(case: Case) -> list[Suspicion]:
-    """Runs on another processor: everything may be due to it."""
+    """Runs on another processor: it may be the cause of everything."""
     machines: list[dict[str, Any]] = [side.facts.get("machine") or {} for side in (case.a, case.b)]
     names = [machine.get("processor") for machine in machines]
     if None in names or names[0] == names[1]:
@@ -69,10 +69,10 @@ def other_processors(case: Case) -> list[Suspicion]:
 
 
 def unequal(case: Case) -> list[Suspicion]:
-    """Settings, variables or versions of the same framework that differ, and that no family owns.
+    """Settings, variables or versions of the same framework that differ and that no family owns.
 
-    A single recorded difference is the root of all that differs; of several, it is unknown which does what, and they
-    only get what nothing else explains.
+    A single recorded difference is the root of all that differs. With several, it is unknown which one does what, so they get
+    only what nothing else explains.
     """
     if case.a.framework is None or case.a.framework != case.b.framework:
         return []
@@ -85,7 +85,7 @@ def unequal(case: Case) -> list[Suspicion]:
 
 
 def rest_of_a_setting(case: Case) -> list[Suspicion]:
-    """The only setting that differs is one whose kernels another family finds: what else came with it, such as host time."""
+    """The only differing setting is one whose kernels another family finds: claims what else came with it, such as host time."""
     differences = evidence.differing(case)
     families = {evidence.OWNER.get(name, "configuration") for name in differences}
     if not case.same_framework or len(families) != 1 or not families <= set(_OF_KERNELS):

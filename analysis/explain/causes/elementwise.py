@@ -1,4 +1,4 @@
-"""Elementwise arithmetic: chains of small kernels where the other side has one, or has them fused into another kernel."""
+"""Elementwise arithmetic: chains of small kernels where the other side has one kernel, or has them fused into another."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from kernelscope.analysis.trace import MAIN
 
 _BYTES = {"f64": 8, "f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "s64": 8, "s32": 4, "s8": 1, "u8": 1, "bool": 1}
 _FUSE = {
-    "pytorch": "call the operator that does it in one (torch.nn.functional), or torch.compile the module",
-    "tensorflow": "call the operator that does it in one (tf.nn), or tf.function(jit_compile=True)",
-    "mxnet": "call the operator that does it in one (mx.nd.LayerNorm, mx.nd.LeakyReLU(act_type='gelu')), and hybridize the net; "
+    "pytorch": "call one operator that does all of it (torch.nn.functional), or torch.compile the module",
+    "tensorflow": "call one operator that does all of it (tf.nn), or use tf.function(jit_compile=True)",
+    "mxnet": "call one operator that does all of it (mx.nd.LayerNorm, mx.nd.LeakyReLU(act_type='gelu')), and hybridize the net; "
     "MXNET_USE_FUSION=1 fuses on GPUs",
-    "cntk": "call the operator that does it in one (C.ops)",
-    "": "use an operator that does it in one, or a compiler that fuses elementwise operators",
+    "cntk": "call one operator that does all of it (C.ops)",
+    "": "use one operator that does all of it, or a compiler that fuses elementwise operators",
 }
 
 
 def unfused_chains(case: Case) -> list[Suspicion]:
-    """Layers in which one side executes several elementwise kernels more than the other."""
+    """Layers in which one side executes several more elementwise kernels than the other."""
     result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group in ev.candidates(case) if ev.chained(case, group) == (slow, fast)]
@@ -40,7 +40,7 @@ def unfused_chains(case: Case) -> list[Suspicion]:
 
 
 def unfused_ends(case: Case) -> list[Suspicion]:
-    """Bias and activation by kernels of their own on one side, and on the other within the kernel of the layer before."""
+    """Bias and activation in separate kernels on one side, and inside the previous layer's kernel on the other."""
     result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group in ev.candidates(case) if _fused_away(case, group, slow, fast)]
@@ -48,8 +48,8 @@ def unfused_ends(case: Case) -> list[Suspicion]:
         if ev.slower(claims, chosen) != (slow, fast):
             continue
         title = (
-            f"{ev.name(case, slow)} computes bias or activation of {ev.layers(chosen)} by kernels of their own, "
-            f"{ev.name(case, fast)} within other kernels"
+            f"{ev.name(case, slow)} computes bias or activation of {ev.layers(chosen)} in separate kernels, "
+            f"{ev.name(case, fast)} inside other kernels"
         )
         sentences = _examples(case, chosen, (slow, fast))
         result.append(Suspicion("unfused bias or activation", title, claims, "medium", sentences, ev.remedy(case, slow, _FUSE)))
@@ -57,7 +57,7 @@ def unfused_ends(case: Case) -> list[Suspicion]:
 
 
 def _fused_away(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
-    """Return whether only one side has small kernels in a layer that both compute, or which is all of them on that side."""
+    """Return whether only one side has small kernels in a layer that both compute, or that consists of them on that side."""
     if not group.is_layer or group.count(slow, ev.SMALL) < ev.ONCE or group.count(fast, ev.SMALL) >= ev.ONCE:
         return False
     if ev.types_differ(case, group) or ev.unrolled(group) is not None or ev.chained(case, group) is not None:
@@ -70,7 +70,7 @@ def _fused_away(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
 
 
 def _examples(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str]) -> list[str]:
-    """Return for each side which small kernels it executes in the group with the largest difference."""
+    """Name each side's small kernels in the group with the largest difference."""
     group = ev.largest(chosen)
     return [
         f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, ev.SMALL), most=4)}"
@@ -80,14 +80,16 @@ def _examples(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str]) -> 
 
 
 def _moved(cells: pd.DataFrame) -> str:
-    """Return in words how many bytes elementwise kernels read and write at the least; empty where shapes are unknown."""
+    """Say how many bytes elementwise kernels read and write at least; empty if shapes are unknown."""
     sizes = [_bytes(problem, dtype) for problem, dtype in zip(cells["problem"], cells["dtype"], strict=True)]
     known = [one * count for one, count in zip(sizes, cells["count"], strict=True) if one is not None]
     return f", at least {size(sum(known))}" if known and None not in sizes else ""
 
 
 def _bytes(problem: object, dtype: object) -> int | None:
-    """Return the bytes of the tensors in a problem such as 64x120:64x120, and of a result as large as the largest."""
+    """Return the bytes of the tensors in a problem such as 64x120:64x120, and of a result as large as the largest; None if
+    unknown.
+    """
     if not isinstance(problem, str) or not isinstance(dtype, str) or dtype not in _BYTES:
         return None
     sizes = ev.tensor_sizes(problem)

@@ -1,4 +1,4 @@
-"""What rules of several families ask of the account's groups: what differs in them, what a cause may claim, and words for it."""
+"""Questions that rules of several families ask about groups: what differs in them, what a cause may claim, and words for it."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 SMALL = ("elementwise", "activation")  # one pass over memory each
 FLOATS = ("f64", "f32", "tf32", "f16", "bf16", "f8e4m3", "f8e5m2", "f4e2m1", "c64", "c128")
 
-# Counts of asynchronous work waver where steps begin and end: by less than this share, many are as many
+# Counts of asynchronous work waver where steps begin and end: counts within this share are equal
 WAVER = 0.1
 LONGEST = 60  # characters of a kernel's name in a sentence
-# From so many elementwise kernels more per step they are a chain
+# So many more elementwise kernels per step make a chain
 CHAIN = 2.0
-# Above this share of its kernel time in kernels that both sides execute alike, a group is more than what changed in it
+# If kernels that both sides execute alike take more than this share of a group's time, they are not part of the change
 ALIKE = 0.5
 
 
 def more(case: Case, kinds: Collection[str], least: float = ONCE) -> Iterable[tuple[RowGroup, str, str]]:
-    """Yield the layers' groups in which one side executes at least so many kernels of these kinds more per step.
+    """Yield the layers' groups in which one side executes at least `least` more kernels of these kinds per step.
 
-    With the side that has more, and the other.
+    Each comes with the side that has more, and the other.
     """
     for group in candidates(case):
         a, b = (group.count(side, kinds) for side in SIDES)
@@ -47,30 +47,30 @@ def more(case: Case, kinds: Collection[str], least: float = ONCE) -> Iterable[tu
 
 
 def types(group: RowGroup, side: str) -> set[str]:
-    """Return the floating types in which a side computes a group; empty where nothing tells."""
+    """Return the floating types in which a side computes a group; empty if unknown."""
     return group.computed(side, "dtype") & set(FLOATS)
 
 
 def types_differ(case: Case, group: RowGroup) -> bool:
     """Return whether the sides compute a group in different types.
 
-    Two frameworks differ when they have none in common: which small kernels tell their type is not the same in both.
+    Two frameworks differ if they have no type in common: they do not report types for the same small kernels.
     """
     a, b = types(group, "a"), types(group, "b")
     return bool(a and b and (a != b if case.same_framework else not a & b))
 
 
 def libraries_differ(group: RowGroup) -> bool:
-    """Return whether the libraries that compute a group have none in common."""
+    """Return whether the sides compute a group with no library in common."""
     a, b = (group.computed(side, "library") for side in SIDES)
     return bool(a and b and not a & b)
 
 
 def other_library(case: Case, group: RowGroup) -> bool:
-    """Return whether other libraries compute the same in a group, as far as is known: another operator is no other library.
+    """Return whether another library computes the same work in a group, as far as is known; another operator does not count.
 
-    Where both compute what carries the FLOPs, it is the layer's, by whatever operators (a convolution may be a product). The rest
-    is known by kind and operator.
+    If both sides compute what carries the FLOPs, it is the layer's work, whatever the operators (a convolution may be a
+    product). Other work is compared by kind and operator.
     """
     if not libraries_differ(group):
         return False
@@ -89,17 +89,17 @@ def layouts(group: RowGroup, side: str) -> set[str]:
 
 
 def channels_last(group: RowGroup, side: str) -> bool:
-    """Return whether a side's convolutions read images with their channels last, as oneDNN writes it: acdb for NHWC."""
+    """Return whether a side's convolutions read images with channels last, in oneDNN's notation: acdb for NHWC."""
     return any(re.fullmatch(r"ac[de]*b", layout) for layout in layouts(group, side))
 
 
 def other_layout(group: RowGroup) -> bool:
-    """Return whether one side's convolutions read their images channels last, and the other's do not."""
+    """Return whether one side's convolutions read images channels last and the other's do not."""
     return channels_last(group, "a") != channels_last(group, "b") and all(group.count(side, CONVOLUTIONS) for side in SIDES)
 
 
 def unrolled(group: RowGroup) -> tuple[str, str] | None:
-    """Return (the side that runs a recurrent layer cell by cell, the one with a fused kernel); None where that is not so.
+    """Return (the side that runs a recurrent layer cell by cell, the side with a fused kernel); None if there are none.
 
     The cell-by-cell side executes no fused kernel, and several times as many products.
     """
@@ -112,21 +112,21 @@ def unrolled(group: RowGroup) -> tuple[str, str] | None:
 
 
 def attends(group: RowGroup, side: str) -> bool:
-    """Return whether a side computes a group by a fused attention operator, whatever kernels that runs."""
+    """Return whether a side computes a group with a fused attention operator, whatever kernels that runs."""
     fused = (one.count for one in group.of(side) if one.kind == "attention" or "scaled_dot_product" in str(one.operator))
     return sum(fused) >= ONCE
 
 
 def fused_attention(group: RowGroup) -> bool:
-    """Return whether one side computes attention by a fused operator and the other does not."""
+    """Return whether exactly one side computes attention with a fused operator."""
     return attends(group, "a") != attends(group, "b")
 
 
 def repeats(case: Case, side: str) -> dict[str, float]:
-    """Return by layer how many kernels of the forward phase a side executes again in the backward phase, per step.
+    """Return, by layer, how many forward kernels a side executes again in the backward phase, per step.
 
-    Such a kernel is one by an operator that only the forward phase of that layer has a use for, as all sides agree: within one
-    framework, an operator in it on both sides; between frameworks, the convolution itself. Arithmetic is in both phases.
+    Such a kernel is from an operator that only the layer's forward phase uses, as both sides agree: within one framework, an
+    operator that the forward phase has on both sides; between frameworks, the convolution itself. Arithmetic is in both phases.
     """
     forward = {group.layer: group for group in groups(case) if group.phase == "forward" and group.is_layer}
     result = {}
@@ -149,9 +149,9 @@ def _forward_work(group: RowGroup, side: str) -> set[tuple[str, str]]:
 
 
 def recomputed(case: Case) -> dict[str, set[str]]:
-    """Return by side the layers whose forward work it does again in the backward phase, and the other side does not.
+    """Return, by side, the layers whose forward work only that side does again in the backward phase.
 
-    Where both have such kernels there, a gradient uses them, and more of them come of more gradients.
+    If both sides have such kernels there, a gradient uses them, and more of them mean more gradients.
     """
     return cast(dict[str, set[str]], once(case, "recomputed", _recomputed))
 
@@ -165,14 +165,14 @@ def _recomputed(case: Case) -> dict[str, set[str]]:
 
 
 def again(case: Case, group: RowGroup) -> bool:
-    """Return whether a group is a backward phase in which a side does forward work again: more kernels come of that."""
+    """Return whether a group is a backward phase with repeated forward work, which explains additional kernels."""
     return group.phase == "backward" and any(group.layer in one for one in recomputed(case).values())
 
 
 def stronger(case: Case, group: RowGroup) -> bool:
     """Return whether other kernels have a reason of their own: another type or library, an unrolled layer, repeated work.
 
-    Rules that look at how many kernels there are, or which, leave such groups to the rules for these.
+    Rules on the number or names of kernels leave such groups to the rules for these reasons.
     """
     if types_differ(case, group) or other_library(case, group) or fused_attention(group):
         return True
@@ -180,7 +180,7 @@ def stronger(case: Case, group: RowGroup) -> bool:
 
 
 def one_sided(case: Case, group: RowGroup) -> bool:
-    """Return whether the other side has no such layer, in two programs of one framework: then that is the cause."""
+    """Return whether only one side has this layer, in two programs of one framework: then that is the cause."""
     return case.same_framework and group.layer in cast(set[str], once(case, "one-sided", _one_sided))
 
 
@@ -189,11 +189,12 @@ def _one_sided(case: Case) -> set[str]:
 
 
 def chained(case: Case, group: RowGroup) -> tuple[str, str] | None:
-    """Return (the side that computes a group by a chain of small kernels, the other); None where neither does, or with reason.
+    """Return (the side that computes a group with a chain of small kernels, the other); None if neither does, or for good
+    reason.
 
-    An activation may be two kernels on one side and one on the other without anybody having written it out by hand: a chain has
-    CHAIN more, and half as many again. Nor is it one to be blamed where the other side takes longer for all of the layer, by a
-    kernel of another kind: compilers make chains out of normalisations, and gain by that.
+    An activation may be two kernels on one side and one on the other without being written out by hand: a chain has at least
+    CHAIN more kernels, and 1.5 times as many. Nor is the chain to blame if the other side takes longer for the whole layer with
+    a kernel of another kind: compilers turn normalisations into chains, and gain by it.
     """
     if types_differ(case, group) or unrolled(group) is not None or again(case, group) or group.phase == "optimizer":
         return None
@@ -210,7 +211,7 @@ def chained(case: Case, group: RowGroup) -> tuple[str, str] | None:
 
 
 def alike(case: Case) -> set[str]:
-    """Return the rows whose kernels both sides execute alike: the same names, problems, types and shapes, as often."""
+    """Return the rows whose kernels both sides execute alike: the same names, problems, types and shapes, equally often."""
     return cast(set[str], once(case, "alike", _alike))
 
 
@@ -227,14 +228,14 @@ def _alike(case: Case) -> set[str]:
 
 
 def tensor_sizes(problem: str | None) -> list[int] | None:
-    """Return the numbers of elements of the tensors in a problem such as 64x120:64x120; None where it is none of tensors."""
+    """Return the numbers of elements of the tensors in a problem such as 64x120:64x120; None if it does not describe tensors."""
     if problem is None or not re.fullmatch(r"\d+(x\d+)*(:\d+(x\d+)*)*", problem):
         return None
     return [math.prod(map(int, tensor.split("x"))) for tensor in problem.split(":")]
 
 
 def parameters(side: Side) -> dict[str, int]:
-    """Return how many parameters the program's modules have, by their names; empty where the capture does not tell."""
+    """Return the number of parameters of each of the program's modules, by name; empty if unknown."""
     modules = side.trace.info.get("modules") or []
     return {str(module["name"]): int(module["parameters"]) for module in modules if module.get("parameters")}
 
@@ -245,17 +246,17 @@ def parameters(side: Side) -> dict[str, int]:
 def claim(case: Case, group: RowGroup, kinds: Collection[str], strict: bool = False) -> dict[str, float]:
     """Return the claims of a cause that decides the kernels of these kinds in a group.
 
-    Within one framework the cause accounts for all that differs in a layer, the host's part included; but not for kernels that
-    both sides execute alike, where these are most of the layer, and, if `strict`, only where no kernels of other kinds differ.
-    Otherwise, between frameworks, and outside of layers, it accounts for the kernels of these kinds, net of those of other kinds
-    that only the faster side has: they were replaced.
+    Within one framework it claims all that differs in a layer, including the host's part, but not kernels that both sides
+    execute alike if these are most of the layer. With `strict`, this holds only if no kernels of other kinds differ. Otherwise,
+    and between frameworks or outside layers, it claims the kernels of these kinds, net of those of other kinds that only the
+    faster side has: they were replaced.
     """
     rows = group.rows
     same = rows[rows.index.isin(alike(case))]
     kernels = rows[~rows["cell"].str.startswith("(")]
     others = kernels[~kernels.index.isin(same.index) & ~kernels["cell"].isin(list(kinds))]
     slow = "b" if group.delta_ns > 0 else "a"
-    replaced = others[(others[f"{slow}_ns"] == 0).to_numpy(bool)]  # by what the slower side has in its place
+    replaced = others[(others[f"{slow}_ns"] == 0).to_numpy(bool)]  # the slower side has something else in their place
     if not (case.same_framework and group.is_layer) or (strict and len(others) > len(replaced)):
         rows = rows[rows["cell"].isin(list(kinds)) | rows.index.isin(replaced.index)]
     else:
@@ -265,18 +266,18 @@ def claim(case: Case, group: RowGroup, kinds: Collection[str], strict: bool = Fa
 
 
 def whole(group: RowGroup) -> dict[str, float]:
-    """Return the claims of a cause that accounts for all that differs in a group, the host's part included."""
+    """Return the claims of a cause that accounts for all that differs in a group, including the host's part."""
     return {str(row): float(ns) for row, ns in group.rows["delta_ns"].items() if ns}
 
 
 def cell_claims(chosen: dict[str, pd.DataFrame]) -> dict[str, float]:
-    """Return the claims of a cause that accounts for these cells: by row, the time of B's minus that of A's."""
+    """Return the claims of a cause that accounts for these cells: by row, B's time minus A's."""
     b, a = (chosen[side].groupby("row")["time_ns"].sum() for side in ("b", "a"))
     return {str(row): float(ns) for row, ns in b.sub(a, fill_value=0.0).items() if ns}
 
 
 def merged(claims: Iterable[dict[str, float]]) -> dict[str, float]:
-    """Return several groups' claims as one; a row claimed twice counts with the larger claim."""
+    """Merge the claims of several groups; a row claimed twice keeps the larger claim."""
     result: dict[str, float] = {}
     for part in claims:
         for row, ns in part.items():
@@ -285,7 +286,7 @@ def merged(claims: Iterable[dict[str, float]]) -> dict[str, float]:
 
 
 def slower(claims: dict[str, float], chosen: Iterable[RowGroup]) -> tuple[str, str] | None:
-    """Return (the side that these claims make slower, the other); None where they cancel out, or no group is out of the noise."""
+    """Return (the side that these claims make slower, the other); None if they cancel out, or no group stands out from noise."""
     total = sum(claims.values()) if any(group.noticed for group in chosen) else 0.0
     return ("b", "a") if total > 0 else ("a", "b") if total < 0 else None
 
@@ -294,18 +295,18 @@ def slower(claims: dict[str, float], chosen: Iterable[RowGroup]) -> tuple[str, s
 
 
 def name(case: Case, side: str) -> str:
-    """Return what people call a side; A or B where both are called the same."""
+    """Return a side's name; A or B if both have the same."""
     mine, other = (case.a.name, case.b.name) if side == "a" else (case.b.name, case.a.name)
     return mine if mine != other else side.upper()
 
 
 def framework(case: Case, side: str) -> str:
-    """Return a side's framework, empty where it is not known."""
+    """Return a side's framework; empty if unknown."""
     return (case.a if side == "a" else case.b).framework or ""
 
 
 def remedy(case: Case, side: str, texts: dict[str, str]) -> str:
-    """Return the text for a side's framework; that of "" for one that has none."""
+    """Return the text for a side's framework; that of "" if there is none."""
     return texts.get(framework(case, side), texts[""])
 
 
@@ -321,12 +322,12 @@ def place(group: RowGroup) -> str:
 
 
 def number(count: float) -> str:
-    """Return a count per step, whole where it nearly is."""
+    """Format a count per step, as a whole number if it nearly is one."""
     return f"{count:,.0f}" if count >= 100 or abs(count - round(count)) < 0.05 else f"{count:.1f}"
 
 
 def layers(chosen: Iterable[RowGroup]) -> str:
-    """Return the layers of groups that are out of the noise, those with the largest difference first."""
+    """List the layers of groups that stand out from noise, largest difference first."""
     sums: dict[str, int] = {}
     for group in (group for group in chosen if group.noticed):
         sums[group.layer] = sums.get(group.layer, 0) + group.delta_ns
@@ -334,7 +335,7 @@ def layers(chosen: Iterable[RowGroup]) -> str:
 
 
 def executions(cells: pd.DataFrame, column: str = "kernel", most: int = 3) -> str:
-    """Return what cells execute per step, what takes longest first: 2 x aten::add_, 1 x aten::mul_ and 3 more."""
+    """List what cells execute per step, longest first: 2 x aten::add_, 1 x aten::mul_ and 3 more."""
     sums = cells.groupby(column, dropna=True, observed=True)[["count", "time_ns"]].sum()
     sums = sums[sums["count"] >= ONCE].sort_values("time_ns", ascending=False, kind="stable")
     if sums.empty:
@@ -343,11 +344,11 @@ def executions(cells: pd.DataFrame, column: str = "kernel", most: int = 3) -> st
 
 
 def names(cells: pd.DataFrame, chosen: Collection[str], most: int = 2) -> str:
-    """Return the names of these kernels among cells, what takes longest first."""
+    """List the names of these kernels among cells, longest first."""
     sums = cells[cells["kernel"].isin(list(chosen))].groupby("kernel")["time_ns"].sum()
     return listed(map(short, sums.sort_values(ascending=False, kind="stable").index), most)
 
 
 def largest(chosen: list[RowGroup]) -> RowGroup:
-    """Return the group with the largest difference that is out of the noise: the one that evidence is quoted of."""
+    """Return the group with the largest difference, preferring those that stand out from noise; evidence is quoted from it."""
     return max(chosen, key=lambda group: (group.noticed, abs(group.delta_ns)))

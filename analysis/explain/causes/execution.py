@@ -1,4 +1,4 @@
-"""Eager against compiled, and what a framework does around each operator: bulk execution, tracing, profilers."""
+"""Eager against compiled execution, and what a framework does around each operator: bulk execution, tracing, profilers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 CAUSE = "eager against graph"
 _COMPILED = ("Torch-Compiled Region", "## Call CompiledFx")  # operators of PyTorch's traces that run compiled code
 
-_MORE_SINGLE = 8.0  # operations a step that are called one by one: fewer are what any loop has
+_MORE_SINGLE = 8.0  # operations a step that are called one by one: any loop has fewer than this
 
 _REMEDIES = {
-    "tensorflow": "decorate the step with @tf.function, or leave run_eagerly and tf.config.run_functions_eagerly off",
+    "tensorflow": "decorate the step with @tf.function, or switch run_eagerly and tf.config.run_functions_eagerly off",
     "pytorch": "torch.compile(model)",
     "mxnet": "net.hybridize(static_alloc=True, static_shape=True)",
     "jax": "compile the step as one function: @jax.jit on what computes loss, gradients and updates together",
@@ -74,13 +74,13 @@ def recorded(case: Case) -> list[Suspicion]:
 
 
 def _operators(case: Case) -> str | None:
-    """Return in words how many operators a step has on both sides, where it was recorded."""
+    """Give both sides' operators per step, if recorded."""
     counts = evidence.both(case, lambda side: evidence.per_step(side.trace, side.trace.operators))
     return f"Operators per step: {evidence.pair(case, counts)}." if all(counts) else None
 
 
 def _compiled_calls(side: Side) -> float | None:
-    """Return how many compiled functions a step calls, where a trace shows it: ranges of two frameworks, PyTorch's regions."""
+    """Return how many compiled functions a step calls, from ranges of two frameworks or PyTorch's regions; None if unknown."""
     trace = side.trace
     if side.framework in ("tensorflow", "jax"):
         return evidence.per_step(side.trace, trace.ranges[trace.ranges["name"] == "call"]) if len(trace.ranges) else None
@@ -91,7 +91,7 @@ def _compiled_calls(side: Side) -> float | None:
 
 
 def _one_by_one(side: Side) -> float | None:
-    """Return how many operations a step of JAX calls outside of compiled functions; None where a trace does not tell."""
+    """Return how many operations a step of JAX calls outside compiled functions; None if unknown."""
     operators = side.trace.operators
     if side.framework != "jax" or operators.empty:
         return None
@@ -100,14 +100,14 @@ def _one_by_one(side: Side) -> float | None:
 
 
 def seen(case: Case) -> list[Suspicion]:
-    """The traces show compiled functions on one side only, though no setting tells of it."""
+    """The traces show compiled functions on one side only, although no setting says so."""
     if not case.same_framework or evidence.owned(evidence.differing(case), "execution"):
         return []
     calls, single = (evidence.both(case, count) for count in (_compiled_calls, _one_by_one))
     if None in calls or bool(calls[0]) == bool(calls[1]):
         return []
     eager = case.a if not calls[0] else case.b
-    title = f"{eager.name} runs eagerly what the other side has compiled"
+    title = f"{eager.name} runs eagerly what the other side compiles"
     if None not in single:
         title = _in_numbers(case, eager, single, calls)
     return [
@@ -124,7 +124,7 @@ def seen(case: Case) -> list[Suspicion]:
 
 
 def _in_numbers(case: Case, eager: Side, single: evidence.Values, calls: evidence.Values) -> str:
-    """Return who runs how many operations one by one, and how many compiled functions the other side calls in their place."""
+    """Say how many operations one side runs one by one, and how many compiled functions the other calls in their place."""
     other = case.b if eager is case.a else case.a
     many, functions = (values[one is case.b] or 0.0 for one, values in ((eager, single), (other, calls)))
     few = "one compiled function" if round(functions) == 1 else f"{functions:,.3g} compiled functions"
@@ -132,10 +132,10 @@ def _in_numbers(case: Case, eager: Side, single: evidence.Values, calls: evidenc
 
 
 def partly(case: Case) -> list[Suspicion]:
-    """JAX: both sides call compiled functions, but one of them runs a part of the step outside of these.
+    """JAX: both sides call compiled functions, but one runs a part of the step outside them.
 
-    That it is the same work shows in the layers or phases of compiled functions that only the other side has: operations that
-    were only added have none.
+    Layers or phases of compiled functions that only the other side has show that it is the same work; operations that were only
+    added have none.
     """
     calls, single = (evidence.both(case, count) for count in (_compiled_calls, _one_by_one))
     if not case.same_framework or None in single or not all(calls):
@@ -157,7 +157,7 @@ def partly(case: Case) -> list[Suspicion]:
             claims,
             "medium",
             [
-                f"Operations outside of compiled functions per step: {evidence.pair(case, single)}.",
+                f"Operations outside compiled functions per step: {evidence.pair(case, single)}.",
                 f"Compiled in {faster.name} only: {compiled}.",
             ],
             _REMEDIES["jax"],
@@ -167,13 +167,13 @@ def partly(case: Case) -> list[Suspicion]:
 
 
 def _is_eager(side: Side) -> bool | None:
-    """Return whether Python starts every operator; None where the side does not say."""
+    """Return whether Python starts every operator; None if the side does not say."""
     execution = (side.facts.get("settings") or {}).get("execution")
     return None if execution is None else str(execution).startswith(("eager", "imperative"))
 
 
 def across_frameworks(case: Case) -> list[Suspicion]:
-    """One framework dispatches operators one by one, the other a graph: what the host does around operators."""
+    """One framework dispatches operators one by one, the other runs a graph: the host's time around operators."""
     if case.a.framework == case.b.framework or None in (_is_eager(case.a), _is_eager(case.b)):
         return []
     if _is_eager(case.a) == _is_eager(case.b):

@@ -1,7 +1,7 @@
-"""The account by layer and phase, as rules about kernels look at it.
+"""The account by layer and phase, as rules on kernels see it.
 
-Sides are compared by what they execute at least every other step, never by which of two kernels takes longer: times vary from
-run to run, what is executed does not.
+Sides are compared by what they execute at least every other step, not by which of two kernels takes longer: times vary from run
+to run, but what is executed does not.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ from kernelscope.analysis.explain.model import SIDES, Case
 from kernelscope.analysis.kernels.work.descriptions import KernelColumns, of_description
 from kernelscope.analysis.trace import MAIN
 
-MOVES = ("layout", "copy", "cast")  # data as it was, elsewhere or otherwise written
+MOVES = ("layout", "copy", "cast")  # the same data in another place, order or type
 
-# Executions per step from which something belongs to the step: a straggler that attribution put elsewhere is rarer
+# Executions per step from which something belongs to the step: kernels that attribution misplaced are rarer
 ONCE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A cell of a kernel: what of partition.KEYS rules look at (None: unknown), executions per step, and share of the step."""
+    """A cell of a kernel: the columns of partition.KEYS that rules use (None if unknown), executions per step, and time in the
+    step.
+    """
 
     kind: str
     kernel: str | None
@@ -47,7 +49,7 @@ class Kernel:
 
     @property
     def flops(self) -> int | None:
-        """The operations of one execution, over all batch dimensions: twelve heads are twelve products. None where unknown."""
+        """The operations of one execution over all batch dimensions: twelve heads are twelve products. None if unknown."""
         described = KernelColumns(
             self.kind, self.library or "", self.kernel, self.operator, None, self.problem, self.dtype, self.algorithm,
             self.m, self.n, self.k, self.transpose,
@@ -57,11 +59,11 @@ class Kernel:
 
 @dataclass(frozen=True, eq=False)
 class RowGroup:
-    """One layer's (or named part's) rows of one phase, and what sides "a" and "b" execute in it.
+    """The rows of one layer (or named part) in one phase, and what sides "a" and "b" execute in it.
 
-    layer: the row's label. phase: "" where unknown. delta_ns: how much longer B takes. noticed: whether that is more than noise,
-    as far as is known: other groups may not be named. table: the account's cells, and places: which of them are a side's.
-    known: what has been asked before, as the rules ask the same again.
+    layer: the row's label. phase: "" if unknown. delta_ns: how much longer B takes. noticed: whether that stands out from
+    noise, as far as is known; other groups may not be named. table: the account's cells; places: which of them belong to each
+    side. known: a cache of answers, as rules ask the same again.
     """
 
     layer: str
@@ -76,24 +78,24 @@ class RowGroup:
 
     @property
     def is_layer(self) -> bool:
-        """Whether it is a layer, and not a part of the step or what could not be attributed."""
+        """Whether it is a layer, not a part of the step or unattributed time."""
         return not self.layer.startswith("(")
 
     def cells(self, side: str) -> pd.DataFrame:
-        """Return the account's cells of a side, those of the host too."""
+        """Return the account's cells of a side, including the host's."""
         return self.table.iloc[self.places[side]]
 
     def kernels(self, side: str, kinds: Collection[str] | None = None) -> pd.DataFrame:
-        """Return the account's cells of a side's kernels, of these kinds only where any are given."""
+        """Return the account's cells of a side's kernels, or only those of these kinds."""
         cells = self.cells(side)
         return cells[cells["kind"].notna() if kinds is None else cells["kind"].isin(list(kinds))]
 
     def of(self, side: str, kinds: Collection[str] | None = None) -> list[Kernel]:
-        """Return a side's kernels as plain values, of these kinds only where any are given."""
+        """Return a side's kernels as plain values, or only those of these kinds."""
         return self.made[side] if kinds is None else [kernel for kernel in self.made[side] if kernel.kind in kinds]
 
     def counts(self, side: str, column: str, kinds: Collection[str] | None = None) -> dict[str, float]:
-        """Return how often per step a side's kernels are executed, by the values of a column; unknown values are left out."""
+        """Return how often per step a side executes kernels, by the values of a column; unknown values are left out."""
         key = (column, side, None if kinds is None else frozenset(kinds))
         if key not in self.known:
             sums: dict[str, float] = defaultdict(float)
@@ -105,11 +107,11 @@ class RowGroup:
         return cast(dict[str, float], self.known[key])
 
     def executed(self, side: str, column: str, kinds: Collection[str] | None = None) -> set[str]:
-        """Return the values of a column that a side's kernels execute at least every other step; unknown ones are left out."""
+        """Return the values of a column in kernels that a side executes at least every other step, without unknown ones."""
         return {value for value, count in self.counts(side, column, kinds).items() if count >= ONCE}
 
     def computing(self, side: str) -> frozenset[str]:
-        """Return the kinds that compute: of a side's kernels the main ones where it has any, else all that move no data."""
+        """Return the kinds that compute on a side: the main ones if there are any, else all that do not just move data."""
         kinds = self.executed(side, "kind")
         return frozenset(kinds & set(MAIN) or kinds - {*MOVES, "unknown"})
 
@@ -122,7 +124,7 @@ class RowGroup:
         return sum(kernel.count for kernel in self.of(side, kinds))
 
     def time_ns(self, side: str, kinds: Collection[str] | None = None) -> int:
-        """Return the share of the step that a side's kernels have."""
+        """Return the time of a side's kernels in the step."""
         return sum(kernel.time_ns for kernel in self.of(side, kinds))
 
 
@@ -130,7 +132,7 @@ _latest: tuple[weakref.ref[Case], dict[str, Any]] | None = None
 
 
 def once(case: Case, name: str, make: Callable[[Case], Any]) -> Any:
-    """Return what a function makes of a case. The rules ask one after another about the same case, which is looked at once."""
+    """Return what `make` returns for a case, computed once: the rules ask about the same case one after another."""
     global _latest
     if _latest is None or _latest[0]() is not case:
         _latest = (weakref.ref(case), {})
@@ -148,16 +150,16 @@ def groups(case: Case) -> list[RowGroup]:
 def candidates(case: Case) -> list[RowGroup]:
     """Return the groups in which a cause may be looked for.
 
-    Within one framework a cause accounts for all the groups that it changes, whether or not each is out of the noise by itself;
-    between frameworks each group has its own reasons, and only what is out of the noise needs one. What is computed to make a
-    batch is the input pipeline's, whatever kernels it is.
+    Within one framework a cause accounts for all groups that it changes, whether or not each stands out from noise. Between
+    frameworks each group has its own reasons, and only those that stand out need one. Kernels that make a batch belong to the
+    input pipeline.
     """
     return [group for group in groups(case) if group.phase != "data" and (group.noticed or case.same_framework)]
 
 
 def _grouped(case: Case) -> list[RowGroup]:
     rows, cells = case.rows, case.account.cells
-    # captures tell the phase of what has no layer for different parts of it, so that it is compared as a whole
+    # captures know the phase of different parts of what has no layer, so it is compared as a whole
     phase = rows["phase"].astype("string").fillna("").mask(rows["layer"].isin(NO_LAYER), "")
     number = rows.groupby([rows["layer"].astype("string"), phase], sort=False).ngroup()
     places: dict[tuple[int, str], list[int]] = defaultdict(list)
@@ -171,7 +173,7 @@ def _grouped(case: Case) -> list[RowGroup]:
     result = []
     for group, mine in rows.groupby(number, sort=False):
         noticed = not named.isdisjoint(mine.index)
-        if not noticed and case.account.samples is not None:  # a sum can be sure though none of its parts is
+        if not noticed and case.account.samples is not None:  # a sum can be certain although no part of it is
             noticed = host_evidence.noticed_ns(case, mine) != 0
         key = int(group)
         result.append(
@@ -190,7 +192,7 @@ def _grouped(case: Case) -> list[RowGroup]:
 
 
 def _plain(cells: pd.DataFrame) -> list[Kernel]:
-    """Return all cells as plain values; those of the host have no kind."""
+    """Return all cells as plain values; the host's have no kind."""
     columns = [
         cells[name].astype("object").where(cells[name].notna(), None).tolist() for name in (one.name for one in fields(Kernel))
     ]

@@ -1,4 +1,4 @@
-"""What rules about the host and the settings look at: rows of the host, use of processors, recorded differences."""
+"""What rules on the host and on settings use: rows of the host, use of processors, recorded differences."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kernelscope.analysis.explain.noise import busy_cores as busy_cores
 from kernelscope.analysis.explain.noise import clean_mean as clean_mean
 from kernelscope.analysis.trace import Trace
 
-# A cause that makes less than this share of the slower step is not worth a line, and smaller than what machines drift.
+# A cause with less than this share of the slower step is not worth a line, and less than machines drift.
 LEAST_SHARE = 0.02
 
-# Which family owns a recorded setting, version or environment variable: what is not here is configuration.
+# Which family owns a recorded setting, version or environment variable; others are configuration.
 _OWNERS = {
     "threads": (
         "threads", "interop_threads", "cores", "omp_num_threads", "engine_workers", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
@@ -62,13 +62,13 @@ _OWNERS = {
 }  # fmt: skip
 OWNER = {name: family for family, names in _OWNERS.items() for name in names}
 
-# What a run was asked to do that cannot make its steps faster or slower, or that differs by its nature
+# Options that cannot make steps faster or slower, or that differ by their nature
 _WORKLESS = ("repeats", "timeout_s", "steps", "warmup", "seed", "data", "network", "mode", "batch", "device", "steady")
 _UNSET = "(not set)"
 
 
 def both_times(case: Case, a_ns: float | None, b_ns: float | None) -> str:
-    """Return both sides' ns in words: `1.2 ms in A, 3.4 ms in B`."""
+    """Format both sides' ns: `1.2 ms in A, 3.4 ms in B`."""
     a, b = ("unknown" if ns is None else duration(ns) for ns in (a_ns, b_ns))
     return f"{a} in {case.a.name}, {b} in {case.b.name}"
 
@@ -87,12 +87,12 @@ def worth_ns(case: Case) -> float:
 
 
 def noticed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that may be named: all but those that are known to be not significant."""
+    """Return the rows that may be named: all except those known not to be significant."""
     return rows[rows["significant"].astype("boolean").fillna(True).to_numpy(bool)]
 
 
 def noticed_ns(case: Case, rows: pd.DataFrame) -> float:
-    """Return by how much these rows differ in all, or 0 where that may be noise: a sum is surer than each of its rows."""
+    """Return how much these rows differ in all, or 0 if that may be noise: a sum is more certain than each of its rows."""
     account = case.account
     if account.samples is None or account.by_restart is None:
         return float(noticed(rows)["delta_ns"].sum())
@@ -103,14 +103,14 @@ def noticed_ns(case: Case, rows: pd.DataFrame) -> float:
 
 
 def host(case: Case, *causes: str) -> pd.DataFrame:
-    """Return the rows of the host in which it did one of `causes` (all without)."""
+    """Return the host's rows with one of these causes (all its rows without causes)."""
     cells = case.rows["cell"].astype("string")
     mine = cells.isin([f"(host: {cause})" for cause in causes]) if causes else cells.str.startswith("(host: ")
     return case.rows[mine.fillna(False).to_numpy(bool)]
 
 
 def device(case: Case, *operations: str) -> pd.DataFrame:
-    """Return the rows in which the device did one of `operations` ("copy host to device") while no kernel ran."""
+    """Return the rows in which the device did one of these operations ("copy host to device") while no kernel ran."""
     return case.rows[case.rows["cell"].isin([f"({levels.DEVICE}{operation})" for operation in operations]).to_numpy(bool)]
 
 
@@ -125,13 +125,13 @@ def claims(rows: pd.DataFrame, share: float = 1.0) -> dict[str, float]:
 
 
 def everything(case: Case, share: float = 1.0) -> dict[str, float]:
-    """Claim this share of the whole difference, what recording hides included."""
+    """Claim this share of the whole difference, including what recording hides."""
     hidden = case.account.instrumentation_ns * share
     return {**claims(case.rows, share), **({INSTRUMENTATION: hidden} if hidden else {})}
 
 
 def towards(case: Case, amount_ns: float, rows: pd.DataFrame | None = None) -> dict[str, float]:
-    """Claim `amount_ns` in all, spread over those of `rows` (all without) that differ in its direction, by their size."""
+    """Claim `amount_ns` in all, spread by size over those of `rows` (default: all) that differ in its direction."""
     rows = case.rows if rows is None else rows
     rows = rows[((rows["delta_ns"] > 0) if amount_ns > 0 else (rows["delta_ns"] < 0)).to_numpy(bool)]
     whole = float(rows["delta_ns"].sum())
@@ -142,7 +142,7 @@ def towards(case: Case, amount_ns: float, rows: pd.DataFrame | None = None) -> d
 
 
 def recorded(side: Side) -> dict[str, Any]:
-    """Return everything that a side states and that can make a difference, by name; null is left out."""
+    """Return everything that a side states and that can make a difference, by name, without nulls."""
     facts = side.facts
     result: dict[str, Any] = dict(facts.get("settings") or {})
     result.update({f"version of {name}": value for name, value in (facts.get("versions") or {}).items()})
@@ -155,7 +155,7 @@ def recorded(side: Side) -> dict[str, Any]:
 def differing(case: Case) -> dict[str, tuple[Any, Any]]:
     """Return the recorded differences: name -> (value of A, value of B). What only one side states is no difference.
 
-    Environment variables differ also where one side has them and the other has not, for runs record all that are allowed.
+    Environment variables also differ if only one side has them, as runs record all that are allowed.
     """
     a, b = recorded(case.a), recorded(case.b)
     result = {name: (a[name], b[name]) for name in a if name in b and a[name] != b[name]}
@@ -169,18 +169,18 @@ def differing(case: Case) -> dict[str, tuple[Any, Any]]:
 
 
 def owned(differences: Iterable[str], family: str) -> list[str]:
-    """Return which of the differences a family owns; "configuration" owns what nobody else does."""
+    """Return which differences a family owns; "configuration" owns those that no other family does."""
     return [name for name in differences if OWNER.get(name, "configuration") == family]
 
 
 def only_difference(case: Case, family: str) -> bool:
-    """Return whether all that is recorded as different between runs of the same framework belongs to one family."""
+    """Return whether all recorded differences between runs of the same framework belong to one family."""
     result = differing(case)
     return case.same_framework and bool(result) and len(owned(result, family)) == len(result)
 
 
 def stated(case: Case, names: Iterable[str]) -> str:
-    """Return recorded differences in words: `threads: 2 for A, 1 for B`."""
+    """Format recorded differences: `threads: 2 for A, 1 for B`."""
     result = differing(case)
     shown = [
         f"{name}: {result[name][0]} for {case.a.name}, {result[name][1]} for {case.b.name}" for name in names if name in result
@@ -192,21 +192,21 @@ Values = tuple[float | None, float | None]
 
 
 def both(case: Case, of: Callable[[Side], float | None]) -> Values:
-    """Return a figure of A and of B; None where it is unknown."""
+    """Return a figure for A and for B; None if unknown."""
     return of(case.a), of(case.b)
 
 
 def known(values: Values) -> tuple[float, float] | None:
-    """Return both values where both are known, else None."""
+    """Return both values if both are known, else None."""
     a, b = values
     return None if a is None or b is None else (a, b)
 
 
-# --- what the clean pass and the samples tell -------------------------------------------------------------------------------
+# --- the clean pass and the samples -----------------------------------------------------------------------------------------
 
 
 def per_step(trace: Trace, table: pd.DataFrame) -> float:
-    """Return how many of a timed table's rows began in a measured step, per step; a capture without steps counts as one."""
+    """Return how many rows of a timed table begin in measured steps, per step; a capture without steps counts as one."""
     steps = trace.steps[~trace.steps["warmup"]]
     if steps.empty:
         return float(len(table))
@@ -215,11 +215,11 @@ def per_step(trace: Trace, table: pd.DataFrame) -> float:
 
 
 def plain_number(value: float) -> str:
-    """Return a number with four digits, and large ones whole."""
+    """Format a number with four digits, large ones without decimals."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def pair(case: Case, values: Values, unit: str = "") -> str:
-    """Return both sides' values in words: `12 for A, 340 for B`, or unknown."""
+    """Format both sides' values: `12 for A, 340 for B`, or unknown."""
     texts = ["unknown" if value is None else f"{plain_number(value)}{unit}" for value in values]
     return f"{texts[0]} for {case.a.name}, {texts[1]} for {case.b.name}"

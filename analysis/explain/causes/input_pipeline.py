@@ -1,4 +1,4 @@
-"""Input pipeline: the step waits while a batch is fetched, decoded or converted, or has to share its cores with that."""
+"""Input pipeline: the step waits while a batch is fetched, decoded or converted, or shares its cores with that work."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 from kernelscope.analysis.trace import Trace
 
 CAUSE = "input pipeline"
-_FULL = 0.65  # of the cores busy on average: then what runs beside the step often takes its cores
-_MUCH = 0.5  # of the difference of the steps, that preparing batches must take more beside them to be why
+_FULL = 0.65  # of the cores, busy on average: from here on, work beside the step often takes its cores
+_MUCH = 0.5  # of the steps' difference: preparing batches beside them must take at least this much more to be the cause
 MOST_NAMED = 3  # operators of the input pipeline that a sentence lists
 _CALLS_PYTHON = r"(Eager)?PyFunc(Stateless)?"  # operators of TensorFlow
 IN_PYTHON = (
-    "replace what runs in Python (from_generator, tf.numpy_function, tf.py_function) by TensorFlow's own operators, which all "
-    "threads run at once; or prepare the data once, ahead of training"
+    "replace Python code (from_generator, tf.numpy_function, tf.py_function) with TensorFlow's own operators, which run on all "
+    "threads at once; or prepare the data once, before training"
 )
 
 _TF_DATA = "tf.data: map(..., num_parallel_calls=tf.data.AUTOTUNE), cache() and prefetch(tf.data.AUTOTUNE)"
@@ -29,31 +29,31 @@ _REMEDIES = {
     "tensorflow": _TF_DATA,
     "keras-tensorflow": _TF_DATA,
     "mxnet": "gluon.data.DataLoader(num_workers=..., prefetch=...), or mx.io.PrefetchingIter",
-    "cntk": "cntk.io.MinibatchSource, which reads ahead, in place of arrays converted in each step",
+    "cntk": "cntk.io.MinibatchSource, which reads ahead, instead of arrays converted in each step",
 }
 _AHEAD = "load and convert batches ahead of the step, on other threads"
-# What a program that reads ahead already has in its source, all of it
+# A program that already reads ahead has all of these in its source
 _READS_AHEAD = {
     "pytorch": (r"num_workers\s*=\s*[1-9]",),
     "tensorflow": ("num_parallel_calls", r"prefetch\("),
     "keras-tensorflow": ("num_parallel_calls", r"prefetch\("),
 }
-_LESS = "the batches are prepared ahead already: do less for each sample, or once for all epochs what stays the same"
+_LESS = "batches are already prepared ahead: do less for each sample, or do once for all epochs what stays the same"
 
 
 def rows_of_data(case: Case) -> pd.DataFrame:
-    """Return the rows in which the batch was made ready: in phase data, or the host fetching it."""
+    """Return the rows in which the batch was prepared: in phase data, or while the host fetched it."""
     rows = case.rows
     mine = (rows["phase"].astype("string") == "data") | rows["cell"].isin([f"(host: {levels.DATA})"])
-    # what makes a batch cannot be within a layer; copies of it to the device are transfers
+    # a batch is not made within a layer; its copies to the device are transfers
     mine &= ~rows["cell"].astype("string").str.startswith(f"({levels.DEVICE}")
     return rows[mine.fillna(False).to_numpy(bool)]
 
 
 def _hidden_behind(case: Case, rows: pd.DataFrame, b: bool) -> dict[str, float]:
-    """Return the claims of rows that are shorter on the slow side because batches were prepared beside them, on other threads.
+    """Return the claims of rows that are shorter on the slow side because other threads prepared batches at the same time.
 
-    Instants in which both run are shared by the partition: what preparing gained there, those rows lost, all of them together.
+    The partition divides instants in which both run: what preparing gained there, those rows lost together.
     """
     mine = case.account.of_side("b" if b else "a")
     beside = mine[mine["row"].isin(rows["row"]) & mine["kind"].notna()]
@@ -65,7 +65,7 @@ def _hidden_behind(case: Case, rows: pd.DataFrame, b: bool) -> dict[str, float]:
 
 
 def waiting_for_data(case: Case) -> list[Suspicion]:
-    """Steps spend more time on getting their batch on one side, or share the cores with what prepares the next ones."""
+    """Steps take longer to get their batch on one side, or share cores with the preparation of later batches."""
     rows = rows_of_data(case)
     crowding = _crowding_ns(case)
     amount = evidence.noticed_ns(case, rows)
@@ -92,7 +92,7 @@ def waiting_for_data(case: Case) -> list[Suspicion]:
             "high" if case.same_framework else "medium",
             [
                 f"Getting the batch takes, per step: {evidence.both_times(case, a_ns, b_ns)}.",
-                *([f"Other threads prepare batches for, per step: {evidence.both_times(case, *beside)}."] if crowded else []),
+                *([f"Other threads prepare batches, per step: {evidence.both_times(case, *beside)}."] if crowded else []),
                 *_operators(case, slow is case.b),
                 *_python(slow),
                 *_workers(case),
@@ -103,7 +103,7 @@ def waiting_for_data(case: Case) -> list[Suspicion]:
 
 
 def _remedy(side: Side) -> str:
-    """Return how to get batches faster; not what the program's source has already."""
+    """Return how to get batches faster, without what the program's source already does."""
     framework = str(side.framework)
     source = "\n".join(side.sources.values())
     there = _READS_AHEAD.get(framework)
@@ -111,9 +111,9 @@ def _remedy(side: Side) -> str:
 
 
 def _crowding_ns(case: Case) -> float:
-    """Return how much more processor time preparing batches takes beside the step in B, where there is no core left for it.
+    """Return how much more processor time preparing batches beside the step takes in B, if no core is left for it.
 
-    0 where the difference is no matter for a step, or cores idle: then it costs nothing.
+    0 if the difference is too small to matter for a step, or if cores idle: then it costs nothing.
     """
     used, slow = case.account.processor, evidence.slower(case)[0]
     busy, allowed = evidence.busy_cores(slow), (slow.facts.get("machine") or {}).get("allowed_threads")
@@ -123,13 +123,13 @@ def _crowding_ns(case: Case) -> float:
     delta = case.account.wall.delta_ns
     if not (more * delta > 0 and used.significant and used.delta_ns * more > 0):
         return 0.0
-    if python_calls(slow.trace)[1] > abs(more) / 2:  # they wait for one another, which takes no processor
+    if python_calls(slow.trace)[1] > abs(more) / 2:  # they wait for one another, which takes no processor time
         more = float(np.copysign(min(abs(more), abs(used.delta_ns)), more))
     return more if abs(used.delta_ns) > abs(more) / 2 and abs(more) > _MUCH * abs(delta) else 0.0
 
 
 def _beside_ns(side: Side) -> float:
-    """Return what operators that prepare batches take per step, on all threads but those that nest in one another."""
+    """Return the time per step of operators that prepare batches, over all threads, without nested ones."""
     table = side.trace.operators
     mine = table[(table["phase"].astype("string") == "data").fillna(False).to_numpy(bool)].sort_values(["thread", "start_ns"])
     ended = mine.groupby("thread", sort=False)["end_ns"].cummax().groupby(mine["thread"], sort=False).shift()
@@ -138,13 +138,13 @@ def _beside_ns(side: Side) -> float:
 
 
 def _slowed(case: Case) -> pd.DataFrame:
-    """Return the rows of kernels that both sides execute alike, so that only the cores that they had can make the difference."""
+    """Return the rows of kernels that both sides execute alike, so that only the available cores can make a difference."""
     alike = case.rows.index.isin(ev.alike(case)) & ~case.rows["row"].isin(rows_of_data(case)["row"]).to_numpy(bool)
     return case.rows[alike]
 
 
 def _operators(case: Case, b: bool) -> list[str]:
-    """Return a sentence on what the slow side does to get its batch, where operators were recorded for it."""
+    """Name the operators with which the slow side gets its batch, if recorded."""
     cells = case.account.of_side("b" if b else "a")
     rows = rows_of_data(case)
     mine = cells[cells["row"].isin(rows["row"]) & cells["operator"].notna()]
@@ -158,19 +158,19 @@ def _operators(case: Case, b: bool) -> list[str]:
 
 
 def _python(side: Side) -> list[str]:
-    """Return a sentence on the Python functions that a pipeline of TensorFlow calls, where its operators were recorded."""
+    """Say how often and how long a TensorFlow pipeline calls Python functions, if its operators were recorded."""
     each, took = python_calls(side.trace)
     if not each:
         return []
     often = "once" if each == 1 else f"{each:,.3g} times"
     return [
         f"{side.name}'s pipeline calls Python {often} a step (tf.py_function, tf.numpy_function), {evidence.duration(took)}: "
-        "only one of these runs at a time; with TensorFlow's own operators all threads do."
+        "only one of these calls runs at a time; TensorFlow's own operators run on all threads."
     ]
 
 
 def python_calls(trace: Trace) -> tuple[float, float]:
-    """Return how often a step a pipeline of TensorFlow calls Python, and for how long, ns."""
+    """Return how often per step a TensorFlow pipeline calls Python, and for how long in ns."""
     operators = trace.operators
     calls = operators[operators["name"].astype("string").str.fullmatch(_CALLS_PYTHON).fillna(False).to_numpy(bool)]
     if calls.empty:
@@ -180,7 +180,7 @@ def python_calls(trace: Trace) -> tuple[float, float]:
 
 
 def _workers(case: Case) -> list[str]:
-    """Return a sentence on the sides whose batches are made where nothing is recorded."""
+    """Name the sides whose batches are made by workers that are not recorded."""
     names = " and ".join(side.name for side in (case.a, case.b) if side.facts.get("batches_by_workers"))
     return [f"Workers make the batches of {names}: their own time is not recorded, only the wait for them."] if names else []
 

@@ -1,4 +1,4 @@
-"""Launch-bound steps: the device idles while the host gets its next kernel ready."""
+"""Launch-bound steps: the device idles while the host prepares its next kernel."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 
 CAUSE = "launch overhead"
 
-# Launches or operators per step must differ by this factor: frameworks count what they launch a little differently
+# Launches or operators per step must differ by this factor: frameworks count launches a little differently
 MORE_LAUNCHES = 1.2
 
 _REMEDIES = {
     "pytorch": "fewer, larger kernels: torch.compile(mode='reduce-overhead'), torch.cuda.graphs, foreach or fused optimizers",
     "tensorflow": "fewer, larger kernels: tf.function(jit_compile=True)",
     "mxnet": "fewer, larger kernels: net.hybridize(static_alloc=True, static_shape=True), bulk execution",
-    "cntk": "larger minibatches; CNTK launches every node of its graph by itself",
+    "cntk": "larger minibatches; CNTK launches every node of its graph separately",
 }
 
 
 def _kernels(side: Side) -> tuple[float, float | None]:
-    """Return how many kernels a step runs, and their mean duration in ns."""
+    """Return how many kernels a step runs, and their mean duration in ns (None if there are none)."""
     kernels = side.trace.kernels[(side.trace.kernels["device"] != "cpu").to_numpy(bool)]
     count = evidence.per_step(side.trace, kernels[kernels["start_ns"].notna().to_numpy(bool)])
     return count, float(kernels["duration_ns"].mean()) if len(kernels) else None
 
 
 def _started(side: Side) -> float:
-    """Return how many launches a step has, those of whole graphs as one; on a CPU, operators."""
+    """Return how many launches a step has, counting a whole graph as one; on a CPU, how many operators."""
     calls = side.trace.calls
     names = [name for name in calls["name"].cat.categories if api.launches_kernels(name)]
     launching = calls[calls["name"].isin(names).to_numpy(bool)]
@@ -39,9 +39,10 @@ def _started(side: Side) -> float:
 
 
 def _gaps(case: Case) -> pd.DataFrame:
-    """Return the rows in which the host gets work ready and nothing computes, but for layers that start as much on both sides.
+    """Return the rows in which the host prepares work and nothing computes, without layers that start as much on both sides.
 
-    In these the host takes longer for the same operators, as where caches hold what runs elsewhere: no launches explain that.
+    In those layers the host takes longer for the same operators, as when other work evicts its caches: launches do not explain
+    that.
     """
     rows = evidence.host(case, api.LAUNCHING, api.LOADING, api.OTHER, levels.DISPATCH, levels.IN_OPERATOR)
     started = np.array(
@@ -56,7 +57,7 @@ def _gaps(case: Case) -> pd.DataFrame:
 
 
 def _by_layer(side: Side) -> dict[tuple[str, str], float]:
-    """Return how many operators a side starts in all, for each layer and phase."""
+    """Return how many operators a side starts per step, for each layer and phase."""
     operators = side.trace.operators
     steps = max(int((~side.trace.steps["warmup"]).sum()), 1)
     counts = operators[["layer", "phase"]].dropna().astype("object").value_counts()
@@ -64,7 +65,7 @@ def _by_layer(side: Side) -> dict[tuple[str, str], float]:
 
 
 def gaps(case: Case) -> list[Suspicion]:
-    """One side starts more work per step, and computes less of the time for it."""
+    """One side launches more work per step, and computes for less of the time."""
     started = (_started(case.a), _started(case.b))
     rows = _gaps(case)
     amount = evidence.noticed_ns(case, rows)
@@ -76,7 +77,7 @@ def gaps(case: Case) -> list[Suspicion]:
     what = "launches" if len(slow.trace.calls) else "operators"
     sentences = [
         f"{what.capitalize()} per step: {evidence.pair(case, started)}.",
-        f"Nothing computes while the host starts them: {evidence.both_times(case, rows['a_ns'].sum(), rows['b_ns'].sum())}.",
+        f"Nothing computes while the host launches them: {evidence.both_times(case, rows['a_ns'].sum(), rows['b_ns'].sum())}.",
     ]
     (_, a_mean), (_, b_mean) = _kernels(case.a), _kernels(case.b)
     if a_mean is not None and b_mean is not None:
@@ -84,7 +85,7 @@ def gaps(case: Case) -> list[Suspicion]:
     return [
         Suspicion(
             CAUSE,
-            f"{slow.name} starts more, smaller pieces of work: its step is bound by launching them",
+            f"{slow.name} launches more, smaller pieces of work: its step is launch-bound",
             evidence.claims(rows),
             "medium",
             sentences,

@@ -1,4 +1,4 @@
-"""Data moved without being computed on: layout conversions, and copies that the other side does not make."""
+"""Data moved without computing on it: layout conversions, and copies that the other side does not make."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.causes import host_evidence
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
 
-# Operators of the host that stand around a copy and nothing else, as their frameworks call them
+# Operators of the host around a copy and nothing else, by their names in frameworks
 _COPYING = (
     "aten::clone", "aten::contiguous", "aten::copy_", "aten::to", "aten::_to_copy", "aten::empty_like", "CloneBackward0",
     "ToCopyBackward0", "autograd::engine::evaluate_function: CloneBackward0",
@@ -23,17 +23,17 @@ _LAYOUT = {
     "": "keep one layout through all layers, so that nothing is converted between them",
 }
 _JOINS = re.compile(r"(?i)(^|[^a-z])(cat|concat\w*|stack)([^a-z]|$)|CatArray")
-_JOIN = "join tensors once: collect them in a list and call cat or stack after the loop; each call copies all that it is given"
+_JOIN = "join tensors once: collect them in a list and call cat or stack after the loop; each call copies all its inputs"
 _COPY = {
-    "pytorch": "remove .clone(), .contiguous() and .copy_() that nothing needs; in-place and view operators copy nothing",
-    "tensorflow": "remove tf.identity and tf.transpose that nothing needs",
-    "mxnet": "remove .copy(), .as_in_context() and mx.nd.transpose that nothing needs",
+    "pytorch": "remove unneeded .clone(), .contiguous() and .copy_(); in-place and view operators copy nothing",
+    "tensorflow": "remove unneeded tf.identity and tf.transpose",
+    "mxnet": "remove unneeded .copy(), .as_in_context() and mx.nd.transpose",
     "": "remove the copies",
 }
 
 
 def memory_format(case: Case) -> list[Suspicion]:
-    """Convolutions that one of two runs of a framework computes channels last, with the copies and conversions that takes."""
+    """Convolutions that only one of two runs of a framework computes channels last, with the copies and conversions around."""
     chosen = [group for group in ev.candidates(case) if case.same_framework and ev.other_layout(group)]
     chosen = [group for group in chosen if not (ev.types_differ(case, group) or ev.libraries_differ(group))]
     stated = host_evidence.owned(host_evidence.differing(case), "layouts")
@@ -48,7 +48,7 @@ def memory_format(case: Case) -> list[Suspicion]:
     order = {side: "last" if ev.channels_last(group, side) else "first" for side in SIDES}
     title = (
         f"{ev.name(case, slow)} computes the convolutions of {ev.layers(chosen)} channels {order[slow]}, with conversions and "
-        f"copies around; {ev.name(case, fast)} channels {order[fast]}"
+        f"copies around them; {ev.name(case, fast)} channels {order[fast]}"
     )
     sentences = [_moves(case, chosen, sides, kinds), *_layouts_of(case, chosen, sides, kinds)]
     sentences = [*([host_evidence.stated(case, stated)] if stated else []), *sentences][:3]
@@ -71,7 +71,7 @@ def conversions(case: Case) -> list[Suspicion]:
 
 
 def _of_conversions(case: Case, group: ev.RowGroup) -> dict[str, float]:
-    """Return the claims of conversions. Between frameworks kernels that compute are never what they stand for."""
+    """Return the claims of conversions; between frameworks, never those of kernels that compute."""
     if case.same_framework:
         return ev.claim(case, group, ev.MOVES, strict=True)
     cells = group.rows["cell"]
@@ -79,15 +79,15 @@ def _of_conversions(case: Case, group: ev.RowGroup) -> dict[str, float]:
 
 
 def _converts(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
-    """Return whether one side converts more often, which takes longer, and for no stronger reason."""
+    """Return whether one side converts more often, takes longer for it, and has no stronger reason."""
     if case.same_framework and (ev.stronger(case, group) or ev.other_layout(group)):
-        return False  # between frameworks another library is no reason: conversions are claimed apart from what it computes
+        return False  # between frameworks, another library is no reason: conversions are claimed separately from its computation
     more = group.count(slow, ["layout"]) - group.count(fast, ["layout"])
     return more >= ev.ONCE and group.time_ns(slow, ["layout"]) > group.time_ns(fast, ["layout"])
 
 
 def _moves(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str], kinds: tuple[str, ...]) -> str:
-    """Return in words how often each side moves data, and how long that takes."""
+    """Say how often each side moves data, and how long that takes."""
     what = " and ".join({"layout": "conversions", "copy": "copies"}[kind] for kind in kinds)
     counts = {side: sum(group.count(side, kinds) for group in chosen) for side in order}
     times = {side: sum(group.time_ns(side, kinds) for group in chosen) for side in order}
@@ -97,7 +97,7 @@ def _moves(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str], kinds:
 
 
 def _layouts_of(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str], kinds: tuple[str, ...]) -> list[str]:
-    """Return for the group with the largest difference what each side converts, and the layouts of its convolutions."""
+    """Name what each side converts in the group with the largest difference, and the layouts of its convolutions."""
     group = ev.largest(chosen)
     result = []
     for side in order:
@@ -109,7 +109,7 @@ def _layouts_of(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str], k
 
 
 def copies(case: Case) -> list[Suspicion]:
-    """Layers in which one side copies more, the rest being equal."""
+    """Layers in which one side copies more, all else being equal."""
     result = []
     pairs = list(ev.more(case, ["copy"]))
     for slow, fast in (("b", "a"), ("a", "b")):
@@ -132,14 +132,14 @@ def copies(case: Case) -> list[Suspicion]:
 
 
 def _only_copies(case: Case, group: ev.RowGroup) -> bool:
-    """Return whether a group's copies have no stronger reason, such as another layout, type, library or an unrolled layer."""
+    """Return whether a group's copies have no stronger reason, such as another layout, type or library, or an unrolled layer."""
     if ev.stronger(case, group):
         return False
     return group.phase != "optimizer" and not (case.same_framework and ev.other_layout(group))
 
 
 def _copy_claims(case: Case, group: ev.RowGroup) -> dict[str, float]:
-    """Return the claims of copies: what the layer takes longer within one framework, else the copies themselves."""
+    """Return the claims of copies: within one framework all that the layer takes longer, else only the copies."""
     whole = ev.claim(case, group, ["copy"], strict=True)
     if any(group.rows.loc[row, "cell"] != "copy" for row in whole):
         return whole

@@ -10,13 +10,13 @@ from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
 
 # Instruction sets in the names of oneDNN's implementations, newest first
 INSTRUCTION_SETS = ("amx", "avx10", "avx512", "avx2", "avx", "sse41")
-# Settings and variables that switch oneDNN on and off, and those that bound the instruction set of a library
+# Settings and variables that switch oneDNN on and off, and those that limit the instruction set of a library
 _SWITCHES = ("onednn", "TF_ENABLE_ONEDNN_OPTS", "TF_DISABLE_MKL", "MXNET_MKLDNN_ENABLED", "MXNET_ONEDNN_ENABLED")
 _BOUNDS = {
     "ONEDNN_MAX_CPU_ISA": "onednn", "DNNL_MAX_CPU_ISA": "onednn", "MKL_ENABLE_INSTRUCTIONS": "mkl", "MKL_CBWR": "mkl",
     "ATEN_CPU_CAPABILITY": "aten", "OPENBLAS_CORETYPE": "openblas",
 }  # fmt: skip
-_MANY, _MOST = 4, 0.7  # layers whose kind is named, and the share of their time that it must have
+_MANY, _MOST = 4, 0.7  # so many layers have their main kind named, if it has at least this share of their time
 _ONEDNN = {
     "pytorch": "torch.backends.mkldnn.enabled = True (and no torch.backends.mkldnn.flags(enabled=False) around the model)",
     "tensorflow": "TF_ENABLE_ONEDNN_OPTS=1 in the environment before TensorFlow is imported",
@@ -24,16 +24,16 @@ _ONEDNN = {
     "": "switch oneDNN on",
 }
 _LIBRARY = {
-    "pytorch": "another layout (model.to(memory_format=torch.channels_last)) or torch.compile takes other kernels here",
-    "tensorflow": "jit_compile=True takes other kernels for these layers",
-    "mxnet": "net.optimize_for(x, backend='ONEDNN') takes other kernels for these layers",
-    "cntk": "a build of CNTK with MKL-DNN, or the layer's layout that its faster engine takes",
+    "pytorch": "another layout (model.to(memory_format=torch.channels_last)) or torch.compile selects other kernels here",
+    "tensorflow": "jit_compile=True selects other kernels for these layers",
+    "mxnet": "net.optimize_for(x, backend='ONEDNN') selects other kernels for these layers",
+    "cntk": "a build of CNTK with MKL-DNN, or a layout of the layer that its faster engine supports",
     "": "choose the backend or build that calls the faster library",
 }
 
 
 def switched_off(case: Case) -> list[Suspicion]:
-    """oneDNN on by setting on one side and off on the other, and the layers that another library computes therefore."""
+    """oneDNN switched on by a setting on one side and off on the other, and the layers that another library computes instead."""
     stated = [name for name in _SWITCHES if name in host_evidence.differing(case)]
     left = {
         (off, on): [group for group in ev.candidates(case) if _left(group, on, off, "onednn")]
@@ -52,13 +52,13 @@ def switched_off(case: Case) -> list[Suspicion]:
     title = f"{ev.name(case, off)} runs {ev.layers(chosen)} without oneDNN, which makes it {effect} than {ev.name(case, on)}"
     sentences = [host_evidence.stated(case, stated), *_examples(case, chosen, (off, on))]
     remedy = ev.remedy(case, off, _ONEDNN) if effect == "slower" else "leave oneDNN off for these layers"
-    # between frameworks more than the switch differs in such a layer
+    # between frameworks, more than the switch differs in such a layer
     confidence, precedence = ("high", 0) if case.same_framework else ("medium", 1)
     return [Suspicion("library switched off", title, claims, confidence, sentences, remedy, precedence)]
 
 
 def _orders(case: Case, stated: list[str]) -> list[tuple[str, str]]:
-    """Return the (side without oneDNN, side with it) that the recorded switches allow: between frameworks one order, or none."""
+    """Return the pairs (side without oneDNN, side with it) that recorded switches allow; between frameworks at most one."""
     if case.same_framework:
         return [("b", "a"), ("a", "b")] if stated else []
     known = {(True, False): ("b", "a"), (False, True): ("a", "b")}.get(case.setting("onednn"))
@@ -66,9 +66,9 @@ def _orders(case: Case, stated: list[str]) -> list[tuple[str, str]]:
 
 
 def _left(group: ev.RowGroup, present: str, absent: str, library: str) -> bool:
-    """Return whether one side computes something with this library that the other side computes without it.
+    """Return whether one side computes something with this library that the other computes without it.
 
-    Switched off as a whole, a library may still serve another: Eigen's convolutions call oneDNN's matrix product.
+    A library that is switched off may still serve another one: Eigen's convolutions call oneDNN's matrix product.
     """
     kinds = {
         side: {one.kind for one in group.of(side) if one.library == library and one.count >= ev.ONCE}
@@ -83,7 +83,7 @@ def _computed(group: ev.RowGroup) -> set[str]:
 
 
 def _examples(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str]) -> list[str]:
-    """Return for each side what it executes in the group with the largest difference."""
+    """Say what each side executes in the group with the largest difference."""
     group = ev.largest(chosen)
     return [
         f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, group.computing(side)))} "
@@ -93,13 +93,13 @@ def _examples(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str]) -> 
 
 
 def other_library(case: Case) -> list[Suspicion]:
-    """Layers whose libraries have nothing in common, by pair of libraries: the slower one is suspected."""
+    """Layers computed with no library in common, by pair of libraries: the slower one is suspected."""
     pairs: dict[tuple[str, str, str], list[ev.RowGroup]] = {}
     for group in ev.candidates(case):
         if not ev.other_library(case, group) or _explained_otherwise(case, group):
             continue
         a, b = (" and ".join(sorted(group.computed(side, "library"))) for side in SIDES)
-        # within one framework a change of library is one cause, whatever it does to single layers
+        # within one framework, a change of library is one cause, whatever it does to single layers
         sign = "" if case.same_framework else "b" if group.delta_ns > 0 else "a"
         pairs.setdefault((a, b, sign), []).append(group)
     result = []
@@ -123,7 +123,7 @@ def other_library(case: Case) -> list[Suspicion]:
 
 
 def _mostly(chosen: list[ev.RowGroup], side: str) -> str:
-    """Return what many layers compute for the most part, for a title; nothing where they are few or differ."""
+    """Name what many layers mostly compute, for a title; empty if they are few or differ."""
     times: dict[str, int] = {}
     for group in chosen:
         for kind in group.computing(side):
@@ -142,7 +142,7 @@ def _explained_otherwise(case: Case, group: ev.RowGroup) -> bool:
 
 
 def instruction_sets(case: Case) -> list[Suspicion]:
-    """The same library's implementations for an older instruction set, or a variable that bounds it."""
+    """The same library's implementations for an older instruction set, or a variable that limits it."""
     stated = [name for name in _BOUNDS if name in host_evidence.differing(case)]
     bounded = {_BOUNDS[name] for name in stated} if case.same_framework else set()
     result = []
@@ -162,22 +162,22 @@ def instruction_sets(case: Case) -> list[Suspicion]:
             f"{ev.name(case, fast)} ({new})"
         )
         if not chosen:
-            title = f"{ev.name(case, slow)}'s libraries are bound to other instructions than {ev.name(case, fast)}'s"
+            title = f"{ev.name(case, slow)}'s libraries are limited to other instructions than {ev.name(case, fast)}'s"
         sentences = [*([host_evidence.stated(case, stated)] if stated else []), *_examples(case, named, (slow, fast))]
-        remedy = f"do not set {ev.listed(stated)}" if stated else "run on a processor with, or allow, the newer instructions"
+        remedy = f"do not set {ev.listed(stated)}" if stated else "run on a processor with the newer instructions, or allow them"
         precedence = 0 if stated and case.same_framework else 1
         result.append(Suspicion("older instruction set", title, claims, "high", sentences, remedy, precedence))
     return result
 
 
 def _set_of(group: ev.RowGroup, side: str) -> str | None:
-    """Return the newest instruction set in the names of a side's kernels; None where they name none."""
+    """Return the newest instruction set in the names of a side's kernels; None if they name none."""
     words = set(re.split(r"[^a-z0-9]+", " ".join(group.computed(side, "kernel")).lower()))
     return next((name for name in INSTRUCTION_SETS if name in words), None)
 
 
 def _older(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
-    """Return whether one side's implementations are of an older instruction set of the same library."""
+    """Return whether one side's implementations use an older instruction set of the same library."""
     if ev.libraries_differ(group) or _explained_otherwise(case, group):
         return False
     old, new = (_set_of(group, side) for side in (slow, fast))
@@ -185,7 +185,7 @@ def _older(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
 
 
 def _of_libraries(group: ev.RowGroup, libraries: set[str]) -> dict[str, float]:
-    """Return the claims of everything that these libraries compute in a group."""
+    """Return the claims of all that these libraries compute in a group."""
     cells = {side: group.kernels(side) for side in SIDES}
     chosen = {side: table[table["library"].isin(list(libraries))] for side, table in cells.items()}
     return ev.cell_claims(chosen) if all(map(len, chosen.values())) else {}

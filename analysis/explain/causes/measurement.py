@@ -1,4 +1,4 @@
-"""How it was measured: warm-up inside of the measured steps, clocks that were throttled, a machine with other work to do."""
+"""How it was measured: warm-up in the measured steps, throttled clocks, a machine with other work to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SLOWER_CLOCK = 0.05
 
 
 def _thirds(steps: pd.DataFrame) -> tuple[float, float, float] | None:
-    """Return the median step times of the first, second and last third of one restart; None where there are too few."""
+    """Return the median step times of the first, second and last third of one restart; None if there are too few steps."""
     ordered = steps.sort_values("start_ns")
     times = (ordered["end_ns"] - ordered["start_ns"]).astype("float64").to_numpy()
     if len(times) < LEAST_STEPS:
@@ -33,9 +33,10 @@ def _thirds(steps: pd.DataFrame) -> tuple[float, float, float] | None:
 
 
 def _excess_ns(side: Side) -> float:
-    """Return by how much the side's step is longer than it is at the end; 0 unless it falls in every restart.
+    """Return how much longer the side's step is than at the end; 0 unless steps get faster in every restart.
 
-    A single recording that began when its steps had settled says nothing: what then makes them shorter is the machine.
+    A single recording that began after its steps had settled says nothing: if they still get shorter, the machine is the
+    reason.
     """
     if len(side.clean) == 1 and side.facts.get("settled"):
         return 0.0
@@ -51,7 +52,7 @@ def _excess_ns(side: Side) -> float:
 
 
 def warm_up(case: Case) -> list[Suspicion]:
-    """Steps of one side still get faster while they are measured."""
+    """One side's steps still get faster while they are measured."""
     excess = (_excess_ns(case.a), _excess_ns(case.b))
     amount = excess[1] - excess[0]
     if abs(amount) < evidence.worth_ns(case) or amount * case.account.wall.delta_ns <= 0:
@@ -62,7 +63,7 @@ def warm_up(case: Case) -> list[Suspicion]:
     ]
     unlike = side.trace.diagnostics.get("steps with other kernels than most")
     if unlike:
-        sentences.append(f"{unlike} of its recorded steps ran other kernels than most: it still tuned or compiled.")
+        sentences.append(f"{unlike} of its recorded steps ran other kernels than most: it was still tuning or compiling.")
     return [
         Suspicion(
             WARM_UP,
@@ -83,7 +84,7 @@ def _sampled(side: Side, metric: str) -> float | None:
 
 
 def throttled(case: Case) -> list[Suspicion]:
-    """The device's clock was lower on one side: its kernels take longer in that proportion."""
+    """The device's clock was lower on one side, so its kernels take proportionally longer."""
     clocks = evidence.known(evidence.both(case, lambda side: _sampled(side, "gpu_sm_clock_hz")))
     if clocks is None or min(clocks) <= 0 or min(clocks) > (1.0 - SLOWER_CLOCK) * max(clocks):
         return []
@@ -97,7 +98,7 @@ def throttled(case: Case) -> list[Suspicion]:
     return [
         Suspicion(
             THROTTLED,
-            f"the device ran at a lower clock under {slow.name}",
+            f"the device ran at a lower clock in {slow.name}",
             evidence.towards(case, amount, rows),
             "medium",
             sentences,
@@ -109,12 +110,12 @@ def throttled(case: Case) -> list[Suspicion]:
 
 
 def _foreign_cores(side: Side) -> float | None:
-    """Return how many cores other processes kept busy while the side's recorded steps ran."""
+    """Return how many cores other processes kept busy during the side's recorded steps."""
     return core_use.foreign(side.trace.samples, side.trace.steps[~side.trace.steps["warmup"]])
 
 
 def _taking_turns(case: Case) -> bool:
-    """Return whether the sides ran at the same time, in turns: their clean steps, on one clock, overlap."""
+    """Return whether the sides ran in turns during the same time: their clean steps overlap on one clock."""
     if not case.a.clean or not case.b.clean:
         return False
     a, b = (pd.concat(side.clean) for side in (case.a, case.b))
@@ -125,7 +126,7 @@ def loaded(case: Case) -> list[Suspicion]:
     """Other processes took cores from one side only."""
     foreign = evidence.known(evidence.both(case, _foreign_cores))
     if _taking_turns(case):
-        return []  # such a load hits both sides alike
+        return []  # such a load affects both sides alike
     if foreign is None or abs(foreign[1] - foreign[0]) < core_use.FOREIGN_CORES:
         return []
     side, sign = (case.b, 1) if foreign[1] > foreign[0] else (case.a, -1)

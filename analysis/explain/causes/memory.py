@@ -1,4 +1,4 @@
-"""Memory: heaps that are given back and faulted in again, and calls of the device's allocator."""
+"""Memory: heaps that are returned to the system and faulted in again, and calls of the device's allocator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 FAULTS = "page faults"
 ALLOCATOR = "allocator traffic"
 
-# A hundred faults of 4 KiB are 0.4 MB and some 0.05 ms: fewer are start-up and the interpreter's own
+# A hundred faults of 4 KiB are 0.4 MB and some 0.05 ms: fewer are from start-up and the interpreter
 LEAST_FAULTS = 100
 _ALLOCATING = r"malloc|free|Mem(?:Alloc|Create|Map|Unmap)"
 
@@ -23,14 +23,14 @@ _HEAP = "MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296 MAL
 
 
 def recorded(case: Case) -> list[Suspicion]:
-    """The C library's allocator is set differently, and page faults differ with it."""
+    """The C library's allocator is configured differently, and page faults differ with it."""
     differing = evidence.owned(evidence.differing(case), "memory")
     if not case.same_framework or not differing or not evidence.only_difference(case, "memory"):
         return []
     return [
         Suspicion(
             FAULTS,
-            f"the heap is set differently: {', '.join(differing)}",
+            f"the heap is configured differently: {', '.join(differing)}",
             evidence.everything(case),
             "high",
             [f"Recorded: {evidence.stated(case, differing)}.", *_sentences(case)],
@@ -41,9 +41,9 @@ def recorded(case: Case) -> list[Suspicion]:
 
 
 def _keeping(case: Case) -> str:
-    """Return how to keep the heap; --steady is an option of what records workloads of ours."""
+    """Say how to keep the heap; --steady is only an option of commands that record workloads of ours."""
     ours = all(again.recorded_by(side.facts) == again.RUN for side in (case.a, case.b))
-    return f"keep the heap: {_HEAP}, {'or --steady, ' if ours else ''}or another allocator by LD_PRELOAD"
+    return f"keep the heap: {_HEAP}, {'or --steady, ' if ours else ''}or another allocator with LD_PRELOAD"
 
 
 def _faults(case: Case) -> tuple[float, float] | None:
@@ -55,7 +55,7 @@ def _system(case: Case) -> tuple[float, float] | None:
 
 
 def _sentences(case: Case) -> list[str]:
-    """Return a sentence on page faults and system time of both sides, where the clean pass has them."""
+    """Give both sides' page faults and system time, if the clean pass has them."""
     pages, system = _faults(case), _system(case)
     if pages is None or system is None:
         return []
@@ -63,9 +63,9 @@ def _sentences(case: Case) -> list[str]:
 
 
 def faults(case: Case) -> list[Suspicion]:
-    """One side faults more pages in: its system time, shared by the threads that were busy, is what the step waits.
+    """One side has more page faults: the step waits for its system time, divided by the busy threads.
 
-    Processes of one program differ in that, so that it takes several of each side to tell.
+    Processes of one program differ in this, so it takes several recordings of each side.
     """
     if case.account.floor:
         return []
@@ -80,7 +80,7 @@ def faults(case: Case) -> list[Suspicion]:
     return [
         Suspicion(
             FAULTS,
-            f"{slow.name} gives memory back and faults it in again each step",
+            f"{slow.name} returns memory to the system and faults it in again in each step",
             evidence.towards(case, amount),
             "medium",
             _sentences(case),
@@ -91,7 +91,7 @@ def faults(case: Case) -> list[Suspicion]:
 
 
 def _allocations(side: Side) -> float | None:
-    """Return how often a step calls the device's allocator; None where calls were not recorded."""
+    """Return how often a step calls the device's allocator; None if calls were not recorded."""
     calls = side.trace.calls
     if calls.empty:
         return None
@@ -100,7 +100,7 @@ def _allocations(side: Side) -> float | None:
 
 
 def allocator(case: Case) -> list[Suspicion]:
-    """The device idles while the host takes or gives back its memory."""
+    """The device idles while the host allocates or frees its memory."""
     rows = evidence.host(case, api.ALLOCATING)
     amount = evidence.noticed_ns(case, rows)
     if abs(amount) < evidence.worth_ns(case):
@@ -110,12 +110,12 @@ def allocator(case: Case) -> list[Suspicion]:
     return [
         Suspicion(
             ALLOCATOR,
-            f"{slow.name} takes and gives back device memory within its steps",
+            f"{slow.name} allocates and frees device memory within its steps",
             evidence.claims(rows),
             "high",
             [
                 f"Calls of the allocator per step: {evidence.pair(case, counts)}.",
-                f"The device idles in them: {evidence.both_times(case, rows['a_ns'].sum(), rows['b_ns'].sum())}.",
+                f"The device idles during them: {evidence.both_times(case, rows['a_ns'].sum(), rows['b_ns'].sum())}.",
             ],
             _REMEDIES.get(str(slow.framework), "a caching or asynchronous allocator (cudaMallocAsync)"),
         )

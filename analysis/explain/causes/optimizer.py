@@ -12,10 +12,10 @@ from kernelscope.analysis.trace import MAIN
 
 PARAMETERS = "more parameters"
 
-# As many kernels more that the step makes them count, and enough that it is another implementation
+# So many more kernels matter in a step, and by this ratio they are another implementation
 LEAST_MORE, RATIO = 3.0, 1.25
-_LARGER = 1.02  # times as many parameters are a larger model
-_NAMED = 3  # layers whose parameters are told
+_LARGER = 1.02  # times as many parameters make a larger model
+_NAMED = 3  # layers whose parameters are given
 _IMPLEMENTATIONS = (
     ("fused", r"_fused_|multi_tensor_apply|FusedOptimizer|fused_?adam|multi_\w*(?:sgd|lamb|adam)\w*_update|Apply"),
     ("foreach", r"_foreach_"),
@@ -33,7 +33,7 @@ _REMEDY = {
 def implementation(case: Case) -> list[Suspicion]:
     """An optimizer that executes other kernels, or many more of them; it claims the whole phase.
 
-    Not where it works on another type, which has other kernels.
+    It does not apply if the optimizer works on another type, which has other kernels.
     """
     chosen = [group for group in ev.groups(case) if group.phase == "optimizer"]
     if case.same_framework and any(ev.types_differ(case, group) for group in chosen):
@@ -54,16 +54,16 @@ def implementation(case: Case) -> list[Suspicion]:
         host = sum(int(group.rows[f"{side}_ns"].sum()) - group.time_ns(side) for group in chosen)
         sentences.append(
             f"{ev.name(case, side)}: {ev.executions(kernels)} per step, "
-            f"{ev.duration(int(kernels['time_ns'].sum()))} in kernels and {ev.duration(host)} of the host"
+            f"{ev.duration(int(kernels['time_ns'].sum()))} in kernels and {ev.duration(host)} on the host"
         )
-    title = f"the optimizer's update is written otherwise: {texts[0]} per step, {texts[1]}"
+    title = f"the optimizer's update is implemented differently: {texts[0]} per step, {texts[1]}"
     return [Suspicion("optimizer implementation", title, claims, "high", sentences, ev.remedy(case, slow, _REMEDY))]
 
 
 def more_parameters(case: Case) -> list[Suspicion]:
-    """An optimizer that does the same for the more parameters of a larger model.
+    """An optimizer that does the same for the additional parameters of a larger model.
 
-    It claims the whole phase, and layers that look parameters up or scale by them (embeddings, normalisation); products and
+    It claims the whole phase, and layers that look parameters up or scale by them (embeddings, normalisation). Products and
     convolutions with more parameters are more work.
     """
     numbers = {key: ev.parameters(side) for key, side in (("a", case.a), ("b", case.b))}
@@ -81,22 +81,22 @@ def more_parameters(case: Case) -> list[Suspicion]:
     if sides is None or totals[sides[0]] < _LARGER * totals[sides[1]]:
         return []
     names = [ev.name(case, side) for side in sides]
-    more = [f"{name}: {' and '.join(_told(case, numbers, side, name) for side in sides)}" for name in differing[:_NAMED]]
+    more = [f"{name}: {' and '.join(_number(case, numbers, side, name) for side in sides)}" for name in differing[:_NAMED]]
     title = (
         f"{names[0]}'s optimizer updates {totals[sides[0]] / totals[sides[1]]:.3g} times as many parameters as {names[1]}'s: "
         f"{totals[sides[0]]:,} against {totals[sides[1]]:,}"
     )
-    remedy = "compare models of one size, or count this as the price of the change"
+    remedy = "compare models of the same size, or count this as the price of the change"
     return [Suspicion(PARAMETERS, title, claims, "high", [f"Parameters of {'; '.join(more)}."], remedy)]
 
 
-def _told(case: Case, numbers: dict[str, dict[str, int]], side: str, module: str) -> str:
+def _number(case: Case, numbers: dict[str, dict[str, int]], side: str, module: str) -> str:
     number = numbers[side].get(module)
     return f"{'none' if number is None else f'{number:,}'} in {ev.name(case, side)}"
 
 
 def _same_kernels(group: ev.RowGroup) -> bool:
-    """Return whether both sides execute the same kernels in a layer, and none that multiplies."""
+    """Return whether both sides execute the same kernels in a layer, none of which multiplies."""
     names = [group.executed(side, "kernel") for side in SIDES]
     return names[0] == names[1] and not any(group.count(side, MAIN) for side in SIDES)
 
@@ -110,7 +110,7 @@ def _names(chosen: list[ev.RowGroup], side: str) -> set[str]:
 
 
 def _differs(case: Case, chosen: list[ev.RowGroup], count: dict[str, float]) -> bool:
-    """Return whether the sides have another implementation: by the number of kernels, or in one framework by their names."""
+    """Return whether the implementations differ: in the number of kernels or, within one framework, in their names."""
     low, high = sorted(count.values())
     if high - low >= LEAST_MORE and high >= RATIO * low:
         return True
@@ -119,13 +119,13 @@ def _differs(case: Case, chosen: list[ev.RowGroup], count: dict[str, float]) -> 
 
 
 def _way(chosen: list[ev.RowGroup], side: str) -> str:
-    """Return in words how a side updates parameters, where its kernels' names tell."""
+    """Say how a side updates parameters, if its kernels' names show it."""
     names = " ".join(sorted(_names(chosen, side)))
     return next((f" ({way})" for way, pattern in _IMPLEMENTATIONS if re.search(pattern, names)), "")
 
 
 def update(case: Case) -> list[Suspicion]:
-    """More parameters; else, as these need more kernels too, another implementation."""
+    """More parameters; else, as these also need more kernels, another implementation."""
     return more_parameters(case) or implementation(case)
 
 

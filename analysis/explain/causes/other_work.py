@@ -1,7 +1,7 @@
-"""Other work: layers of one side only, layers that compute another function, and the same work in smaller pieces.
+"""Other work: layers on one side only, layers that compute another function, and the same work in smaller pieces.
 
-All are said of two programs of one framework only. Between frameworks, one function has operators of two names, and a layer
-without a counterpart may be one that was not matched.
+All these apply only to two programs of one framework. Between frameworks, one function has operators of two names, and a layer
+without a counterpart may just not have been matched.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ FUNCTION = "another function"
 LAYERS = "other layers"
 PIECES = "smaller batches"
 
-_PIECE = 0.75  # of the other side's operations in a kernel: with less it is a piece of the same work
-_AS_MUCH = 1.1  # times as many operations in all are the same work
-_RESIZED = 1.5  # times as long: more than processes of one program differ by in a layer
-_MOST = 0.5  # of the layers and phases with products and convolutions: one layer's loop may have most kernels
+_PIECE = 0.75  # of the other side's operations in a kernel: a kernel with less is a piece of the same work
+_AS_MUCH = 1.1  # times as many operations in all still count as the same work
+_RESIZED = 1.5  # times as long: processes of one program differ by less in a layer
+_MOST = 0.5  # of the layers and phases with products and convolutions, not of kernels: one layer's loop may have most of them
 _CHOOSE = "compare programs that compute the same, or count this as the price of the change"
 
 
 def other_function(case: Case) -> list[Suspicion]:
-    """Layers in which each side executes operators that the other does not, about as many of them."""
+    """Layers in which each side executes operators that the other does not, about equally many."""
     if not case.same_framework:
         return []
     own = {group: _replaced(case, group) for group in ev.candidates(case)}
@@ -47,9 +47,9 @@ def other_function(case: Case) -> list[Suspicion]:
 
 
 def _replaced(case: Case, group: ev.RowGroup) -> dict[str, set[str]] | None:
-    """Return by side the operators that only it executes, where one took the other's place; None where that is not so.
+    """Return, by side, the operators that only it executes, if they replace one another; else None.
 
-    Products and convolutions are left to their own rules, and so are many kernels in the place of few: those are a chain.
+    Products and convolutions have rules of their own, and many kernels in place of a few are a chain.
     """
     if not group.is_layer or ev.stronger(case, group) or ev.chained(case, group) or group.phase in ("optimizer", "data"):
         return None
@@ -60,7 +60,7 @@ def _replaced(case: Case, group: ev.RowGroup) -> dict[str, set[str]] | None:
             return None
         names: dict[str, float] = {}
         for one in mine:
-            name = str(one.operator).rstrip("_")  # in place or not is no other function
+            name = str(one.operator).rstrip("_")  # an in-place variant is not another function
             names[name] = names.get(name, 0.0) + one.count
         counts[side] = names
     own = {"a": counts["a"].keys() - counts["b"].keys(), "b": counts["b"].keys() - counts["a"].keys()}
@@ -70,7 +70,7 @@ def _replaced(case: Case, group: ev.RowGroup) -> dict[str, set[str]] | None:
 
 
 def _claims(case: Case, group: ev.RowGroup, own: dict[str, set[str]]) -> dict[str, float]:
-    """Return the claims of operators that took one another's place; all of a layer that computes nothing else."""
+    """Return the claims of operators that replace one another; the whole layer if it computes nothing else."""
     rest = [
         one
         for side in SIDES
@@ -88,9 +88,9 @@ def _claims(case: Case, group: ev.RowGroup, own: dict[str, set[str]]) -> dict[st
 
 
 def other_layers(case: Case) -> list[Suspicion]:
-    """Layers without a counterpart on the other side, in programs of which most layers have one; and those behind them.
+    """Layers without a counterpart, in programs whose layers mostly have one; and the layers behind them.
 
-    A layer that is gone, such as pooling, gives those that follow inputs of another size.
+    A missing layer, such as pooling, gives later layers inputs of another size.
     """
     alone = {"a": _alone(case, "a"), "b": _alone(case, "b")}
     if not case.same_framework or not (alone["a"] or alone["b"]) or len(alone["a"]) + len(alone["b"]) > len(case.matches) / 2:
@@ -114,9 +114,9 @@ def other_layers(case: Case) -> list[Suspicion]:
 
 
 def _of_layers(case: Case, alone: dict[str, list[Match]], sides: tuple[str, str], behind: list[ev.RowGroup]) -> str:
-    """Return which layers the slow side has or lacks."""
+    """Say which layers the slow side has or lacks."""
     slow, fast = sides
-    sized = f": the work of {ev.layers(behind)} behind it is of another size" if behind else ""
+    sized = f": {ev.layers(behind)} behind it then work on another size" if behind else ""
     if not alone[slow]:
         return f"{ev.name(case, slow)} lacks {_layers(case, fast, alone[fast])}, which {ev.name(case, fast)} has{sized}"
     replaced = f"; {ev.name(case, fast)} has {_layers(case, fast, alone[fast])} instead" if alone[fast] else ""
@@ -124,7 +124,7 @@ def _of_layers(case: Case, alone: dict[str, list[Match]], sides: tuple[str, str]
 
 
 def _behind(case: Case, labels: set[str]) -> set[str]:
-    """Return the layers that both sides have and that come after the first one of these."""
+    """Return the layers that both sides have and that come after the first of these labels."""
     found = set()
     for side, key in ((case.a, "a"), (case.b, "b")):
         order = {layer.name: layer.order for layer in side.layers}
@@ -135,7 +135,7 @@ def _behind(case: Case, labels: set[str]) -> set[str]:
 
 
 def _resized(group: ev.RowGroup) -> bool:
-    """Return whether both sides execute the same kernels, for times that only other sizes explain; known sizes must differ."""
+    """Return whether both sides execute the same kernels with times that only other sizes explain; known sizes must differ."""
     names, problems = ({side: group.executed(side, column) for side in SIDES} for column in ("kernel", "problem"))
     if group.phase in ("optimizer", "data") or names["a"] != names["b"] or not names["a"]:
         return False
@@ -144,7 +144,7 @@ def _resized(group: ev.RowGroup) -> bool:
 
 
 def _alone(case: Case, side: str) -> list[Match]:
-    """Return the layers that only this side has; another call of a module that both have is none."""
+    """Return the layers that only this side has, except further calls of a module that both have."""
     others = (case.b if side == "a" else case.a).layers
     known = {module_of(layer.name) for layer in others}
     cells = recurrent.loops(case)[side]
@@ -155,7 +155,7 @@ def _alone(case: Case, side: str) -> list[Match]:
 def smaller_batches(case: Case) -> list[Suspicion]:
     """The same operations in more and smaller kernels, in most layers: a batch that is computed in pieces.
 
-    Another type may need other kernels, and more of them: then the type is the cause.
+    Layers with other types are left out: another type may need other, and more, kernels.
     """
     main = [group for group in ev.groups(case) if group.is_layer and all(group.count(side, MAIN) for side in SIDES)]
     main = [group for group in main if not ev.types_differ(case, group)]
@@ -170,11 +170,11 @@ def smaller_batches(case: Case) -> list[Suspicion]:
         example = ev.largest(chosen)
         pieces = example.count(slow, MAIN) / example.count(fast, MAIN)
         title = (
-            f"{ev.name(case, slow)} computes a step in {ev.number(pieces)} times as many, smaller pieces as {ev.name(case, fast)}"
+            f"{ev.name(case, slow)} splits a step into {ev.number(pieces)} times as many, smaller pieces as {ev.name(case, fast)}"
         )
         sentences = [
             f"{ev.place(example)}, {ev.name(case, side)}: {ev.executions(example.kernels(side, MAIN))} per step, "
-            f"{ev.duration(example.time_ns(side, MAIN))} for as many operations"
+            f"{ev.duration(example.time_ns(side, MAIN))} for the same amount of work"
             for side in (slow, fast)
         ]
         remedy = "compute larger batches at once, as far as memory allows, and accumulate over fewer of them"
@@ -192,7 +192,7 @@ def _in_pieces(group: ev.RowGroup, slow: str, fast: str) -> bool:
 
 
 def _layers(case: Case, side: str, matches: list[Match]) -> str:
-    """Return layers with their types: conv3 (convolution) and gelu."""
+    """List layers with their types: conv3 (convolution) and gelu."""
     known: dict[str, Layer] = {layer.name: layer for layer in (case.a if side == "a" else case.b).layers}
     names = [name for match in matches for name in (match.a or match.b)]
     kinds = {name: known[name].type if name in known else None for name in names}

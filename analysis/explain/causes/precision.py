@@ -9,11 +9,11 @@ from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
 CAUSE = "precision"
 _ONE_TYPE = {
-    "pytorch": "keep tensors and parameters of one type: no .double() or .to(torch.float64) on the way; torch.autocast for half",
-    "tensorflow": "keep one type: dtype= of the layers, tf.keras.mixed_precision.set_global_policy, no tf.cast on the way",
-    "mxnet": "keep one type: net.cast('float32') and data of the same type, no astype on the way",
+    "pytorch": "keep tensors and parameters in one type: no .double() or .to(torch.float64) in between; torch.autocast for half",
+    "tensorflow": "keep one type: dtype= of the layers, tf.keras.mixed_precision.set_global_policy, no tf.cast in between",
+    "mxnet": "keep one type: net.cast('float32') and data of the same type, no astype in between",
     "cntk": "keep one type: C.default_options(dtype=np.float32) and minibatches of the same type",
-    "": "compute in one type, and in one that the device has units for",
+    "": "compute in one type, one that the device has units for",
 }
 _TF32 = {
     "pytorch": "torch.set_float32_matmul_precision('high') and torch.backends.cudnn.allow_tf32 = True allow TF32",
@@ -21,7 +21,7 @@ _TF32 = {
     "": "NVIDIA_TF32_OVERRIDE=0 forbids TF32; the framework's own setting allows it",
 }
 _POLICY = "precision_policy"  # Keras's setting
-# Settings by which frameworks choose the precision in which f32 matrices are multiplied
+# Settings with which frameworks choose the precision of f32 matrix products
 _MATMUL_SETTINGS = ("matmul_precision", "tf32_matmul", "tf32_cudnn", "tf32", _POLICY)
 
 
@@ -49,12 +49,12 @@ def other_types(case: Case) -> list[Suspicion]:
 
 
 def _kinds(group: ev.RowGroup) -> list[str]:
-    """Return the kinds of what computes in a group, and of casts."""
+    """Return the kinds that compute in a group, and casts."""
     return ["cast", *{kind for side in SIDES for kind in group.computed(side, "kind")}]
 
 
 def _typed_cells(group: ev.RowGroup) -> dict[str, float]:
-    """Return the claims of cells in a type that only one side uses, against the other side's for the same problems."""
+    """Return the claims of cells in a type that only one side uses, against the other side's cells with the same problems."""
     only = {side: ev.types(group, side) - ev.types(group, other) for side, other in (("a", "b"), ("b", "a"))}
     side, other = ("b", "a") if only["b"] else ("a", "b")
     mine, others = group.kernels(side), group.kernels(other)
@@ -64,7 +64,7 @@ def _typed_cells(group: ev.RowGroup) -> dict[str, float]:
 
 
 def policies(case: Case) -> list[Suspicion]:
-    """Keras computes by another policy of types, and nothing else is set differently: kernels need not tell their types."""
+    """Keras uses another policy of types, and no other setting differs: kernels need not state their types."""
     kernels = case.rows.index[~case.rows["cell"].astype("string").str.startswith("(").to_numpy(bool)]
     if not _only_policy(case) or set(kernels) <= ev.alike(case):  # a setting that changes no kernel explains nothing
         return []
@@ -72,11 +72,11 @@ def policies(case: Case) -> list[Suspicion]:
     value = dict(zip(SIDES, host_evidence.differing(case)[_POLICY], strict=True))
     of_slow, of_fast = (str(value["a" if side is case.a else "b"]) for side in (slow, fast))
     low = "16" in of_slow
-    remedy = f"leave set_global_policy({of_slow!r}) out: it pays where the device has units for that type"
+    remedy = f"remove set_global_policy({of_slow!r}): it pays off where the device has units for that type"
     return [
         Suspicion(
             CAUSE,
-            f"{slow.name} computes by the policy {of_slow}, {fast.name} by {of_fast}",
+            f"{slow.name} computes with the policy {of_slow}, {fast.name} with {of_fast}",
             host_evidence.everything(case),
             "high",
             [f"Recorded settings: {host_evidence.stated(case, [_POLICY])}.", "Nothing else that is recorded differs."],
@@ -91,7 +91,7 @@ def _only_policy(case: Case) -> bool:
 
 
 def chosen_precision(case: Case) -> list[Suspicion]:
-    """Matrix products of f32 with another precision by setting, where kernels of products differ with it."""
+    """A setting gives f32 matrix products another precision, and the kernels of products differ with it."""
     if _only_policy(case):
         return []
     stated = [name for name in _MATMUL_SETTINGS if name in host_evidence.differing(case)]
@@ -133,7 +133,7 @@ def casts(case: Case) -> list[Suspicion]:
             continue
         counts = {side: sum(group.count(side, ["cast"]) for group in chosen) for side in SIDES}
         times = {side: sum(group.time_ns(side, ["cast"]) for group in chosen) for side in SIDES}
-        title = f"{ev.name(case, slow)} converts types in {ev.layers(chosen)} where {ev.name(case, fast)} does less of it"
+        title = f"{ev.name(case, slow)} converts types in {ev.layers(chosen)} more often than {ev.name(case, fast)}"
         sentence = "; ".join(
             f"{ev.name(case, side)}: {ev.number(counts[side])} conversions per step, {ev.duration(times[side])}"
             for side in (slow, fast)

@@ -1,4 +1,4 @@
-"""Python overhead: the interpreter's own time around layers, phases and in the loop, with the line where it is known."""
+"""Python overhead: the interpreter's own time around layers, phases and in the loop, with the line if it is known."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def _lines(side: Side) -> pd.Series[float] | None:
 
 
 def _line(case: Case, slow: Side, amount: float) -> list[str]:
-    """Return a sentence on the statement of the slow side that takes about `amount` more than the same text on the other.
+    """Name the slow side's statement that takes about `amount` more than the same text on the other side.
 
-    Statements that take much more than that run operators: their time is not Python's.
+    Statements that take far more than that run operators: their time is not Python's.
     """
     if not case.same_framework:
         return []
@@ -47,15 +47,15 @@ def _line(case: Case, slow: Side, amount: float) -> list[str]:
 
 
 def overhead(case: Case) -> list[Suspicion]:
-    """Outside of operators and calls, Python takes longer on one side."""
+    """Outside operators and calls, Python takes longer on one side."""
     rows = evidence.host(case, levels.IN_LAYER, levels.IN_PHASE, levels.IN_RANGE, levels.OUTSIDE, levels.SCRIPT)
     rows = rows[~rows["row"].isin(rows_of_data(case)["row"]).to_numpy(bool)]
     amount = evidence.noticed_ns(case, rows)
-    removed = case.account.removed_ns  # what recording cost is an estimate, and most of it is taken from these rows
+    removed = case.account.removed_ns  # the cost of recording is an estimate, and these rows give back most of it
     if abs(amount) < max(evidence.worth_ns(case), abs(removed["b"] - removed["a"])):
         return []
     slow = case.b if amount > 0 else case.a
-    where = "in Python" if slow.framework else "on the host"  # a capture of a tool that knows no framework may be of any program
+    where = "in Python" if slow.framework else "on the host"  # a capture without a framework may be of any program
     both = evidence.both_times(case, rows["a_ns"].sum(), rows["b_ns"].sum())
     named = evidence.noticed(rows)
     largest = named.loc[named["delta_ns"].abs().nlargest(1).index]
@@ -63,10 +63,10 @@ def overhead(case: Case) -> list[Suspicion]:
     return [
         Suspicion(
             CAUSE,
-            f"{slow.name} spends more time {where} outside of operators",
+            f"{slow.name} spends more time {where} outside operators",
             evidence.claims(rows),
             "medium",
-            [f"Time {where} outside of operators, per step: {both}{most}.", *_line(case, slow, abs(amount))],
+            [f"Time {where} outside operators, per step: {both}{most}.", *_line(case, slow, abs(amount))],
             "move work out of the loop, or compile the step so that Python does not run in it",
             precedence=2,
         )

@@ -1,4 +1,4 @@
-"""Recurrent layers: run cell by cell on one side, by a fused kernel for the whole sequence on the other."""
+"""Recurrent layers: run cell by cell on one side, with a fused kernel for the whole sequence on the other."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
 CAUSE = "recurrent layer cell by cell"
 
 _FUSED = {
-    "pytorch": "use torch.nn.LSTM, GRU or RNN for the whole sequence in place of LSTMCell in a loop",
+    "pytorch": "use torch.nn.LSTM, GRU or RNN for the whole sequence instead of LSTMCell in a loop",
     "tensorflow": "use keras.layers.LSTM with its default activations and no unroll; jit_compile=True fuses the rest",
-    "mxnet": "use gluon.rnn.LSTM (operator RNN) in place of gluon.rnn.LSTMCell.unroll",
-    "cntk": "use C.layers.optimized_rnnstack (GPU) in place of C.layers.Recurrence",
+    "mxnet": "use gluon.rnn.LSTM (operator RNN) instead of gluon.rnn.LSTMCell.unroll",
+    "cntk": "use C.layers.optimized_rnnstack (GPU) instead of C.layers.Recurrence",
     "": "use the framework's layer for whole sequences, which calls a fused kernel",
 }
 _NO_KERNEL = (
-    "PyTorch has a fused kernel for LSTM on processors (oneDNN) and none for GRU and RNN: use torch.nn.LSTM, or count this as "
+    "PyTorch has a fused kernel for LSTM on processors (oneDNN) but none for GRU and RNN: use torch.nn.LSTM, or count this as "
     "the price of the change"
 )
 _CELL = ("gemm", "elementwise", "activation")
 _KINDS = ("gemm", "elementwise", "activation", "copy", "layout", "reduction")
 _CELL_CLASS = ("LSTMCell", "GRUCell", "RNNCell")
 _RECURRENT = ("lstm", "gru", "rnn", "recurrent")
-LEAST_CELLS = 8.0  # products per step: fewer may be those of the layers around
+LEAST_CELLS = 8.0  # products per step: fewer may belong to the layers around them
 
 
 def unrolled(case: Case) -> list[Suspicion]:
-    """Layers that one side runs by a fused kernel and the other by many kernels for each time step."""
+    """Layers that one side runs with a fused kernel and the other with many kernels for each time step."""
     result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group in ev.candidates(case) if ev.unrolled(group) == (slow, fast)]
@@ -53,15 +53,15 @@ def unrolled(case: Case) -> list[Suspicion]:
 
 
 def _class(case: Case, side: str, layer: str) -> str:
-    """Return the class of the module that a layer is, empty where the recording does not tell."""
+    """Return the class of the module that a layer is; empty if unknown."""
     modules = (case.a if side == "a" else case.b).trace.info.get("modules") or []
     return next((str(module["type"]) for module in modules if module["name"] == layer), "")
 
 
 def loops(case: Case) -> dict[str, set[str]]:
-    """Return by side the layers that are a recurrent cell called for each time step, where the other side has a fused kernel.
+    """Return, by side, the layers that are a recurrent cell called for each time step while the other side has a fused kernel.
 
-    With them those that have this kernel. Empty where a side does not do so.
+    The layers with that kernel are included. Empty for a side that does not do this.
     """
     result: dict[str, set[str]] = {"a": set(), "b": set()}
     for slow, fast in (("b", "a"), ("a", "b")):
@@ -79,7 +79,7 @@ def loops(case: Case) -> dict[str, set[str]]:
 
 
 def looped_cells(case: Case) -> list[Suspicion]:
-    """A recurrent cell that one side calls for each time step, in place of a layer that the other runs by a fused kernel."""
+    """A recurrent cell that one side calls for each time step, in place of a layer that the other runs with a fused kernel."""
     result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         labels = loops(case)[slow]
@@ -101,7 +101,7 @@ def looped_cells(case: Case) -> list[Suspicion]:
 
 
 def slower_cells(case: Case) -> list[Suspicion]:
-    """Recurrent layers that two frameworks both run cell by cell, and one of them by slower or more kernels."""
+    """Recurrent layers that two frameworks both run cell by cell, one of them with slower or more kernels."""
     if case.same_framework:
         return []
     labels = _recurrent_labels(case)
@@ -132,7 +132,7 @@ def _recurrent_labels(case: Case) -> set[str]:
 
 
 def _looped(group: ev.RowGroup, side: str) -> bool:
-    """Return whether a side runs a group by many products and no fused kernel."""
+    """Return whether a side runs a group with many products and no fused kernel."""
     return group.count(side, ["gemm"]) >= LEAST_CELLS and group.count(side, ["recurrent"]) < ev.ONCE
 
 

@@ -1,4 +1,4 @@
-"""Synchronisation: the host waits for the device, and the device then waits for the host to catch up."""
+"""Synchronisation: the host waits for the device, and then the device waits for the host to catch up."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 
 CAUSE = "synchronisation"
 
-# A side must wait this often more per step: once at its end (reading the loss) is what every loop does
+# A side must wait this many times more per step: every loop waits once at its end (to read the loss)
 MORE_WAITS = 1.0
-# Launches that differ by less are the same work, so that gaps between them come from the waits
+# Launches that differ by less are the same work, so gaps between them come from the waits
 SAME_LAUNCHES = 0.10
 _WAITING = re.compile(r"synchronize", re.IGNORECASE)
 _READING = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::nonzero")
@@ -27,7 +27,9 @@ _REMEDIES = {
 
 
 def _waits(side: Side) -> float | None:
-    """Return how often a step waits for the device: calls that synchronise, or ranges of ours that read a value."""
+    """Return how often a step waits for the device: calls that synchronise, or our ranges around reading a value; None if
+    unknown.
+    """
     trace = side.trace
     if len(trace.calls):
         names = [name for name in trace.calls["name"].cat.categories if _WAITING.search(name)]
@@ -49,7 +51,7 @@ def _launches(side: Side) -> float | None:
 
 
 def waits(case: Case) -> list[Suspicion]:
-    """One side waits more often: the wait itself, and where as much is launched, the gaps that follow it."""
+    """One side waits more often: this claims the waits and, if as much is launched, the gaps after them."""
     counts = (_waits(case.a), _waits(case.b))
     rows = evidence.host(case, levels.WAITING)
     if counts[0] is None or counts[1] is None or abs(counts[1] - counts[0]) < MORE_WAITS:
@@ -68,7 +70,7 @@ def waits(case: Case) -> list[Suspicion]:
         return []
     sentences = [
         f"Waits per step: {evidence.pair(case, counts)}.",
-        f"The device idles in them and behind them: {evidence.both_times(case, rows['a_ns'].sum(), rows['b_ns'].sum())}.",
+        f"The device idles during and after them: {evidence.both_times(case, rows['a_ns'].sum(), rows['b_ns'].sum())}.",
     ]
     reading = _reading(case)
     return [
@@ -84,7 +86,7 @@ def waits(case: Case) -> list[Suspicion]:
 
 
 def _reading(case: Case) -> list[str]:
-    """Return a sentence on operators that bring a value to the host, where their number differs."""
+    """Give both sides' operators that bring a value to the host, if their number differs."""
     counts = []
     for side in (case.a, case.b):
         operators = side.trace.operators

@@ -1,4 +1,4 @@
-"""Threads: how many there are, more of them than cores, and cores that idle while a step runs."""
+"""Threads: how many there are, more threads than cores, and cores that idle during a step."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 CAUSE = "thread count"
 IDLE_CAUSE = "cores idle"
 
-# Busy cores below this share of the other side's: schedulers of the same program differ by some percent from run to run
+# Busy cores below this share of the other side's: runs of the same program are scheduled differently by some percent
 FEWER_CORES = 0.8
-# Processor time of the slower side above this multiple of the faster's means more work, not idle cores
+# Processor time of the slower side above this multiple of the faster side's means more work, not idle cores
 MORE_WORK = 1.15
 
 _REMEDIES = {
@@ -25,7 +25,7 @@ _REMEDIES = {
 
 
 def _threads(side: Side) -> int | None:
-    """Return the threads that an operator may use; TensorFlow's 0 stands for one per core."""
+    """Return how many threads an operator may use; TensorFlow's 0 stands for one per core; None if unknown."""
     settings: dict[str, Any] = side.facts.get("settings") or {}
     count = settings.get("threads")
     if count == 0:
@@ -39,7 +39,7 @@ def _cores(side: Side) -> int | None:
 
 
 def recorded(case: Case) -> list[Suspicion]:
-    """The number of threads, or how they wait and where they run, is set differently."""
+    """The number of threads, how they wait, or where they run is set differently."""
     differing = evidence.owned(evidence.differing(case), "threads")
     counts = (_threads(case.a), _threads(case.b))
     if case.same_framework:
@@ -47,7 +47,7 @@ def recorded(case: Case) -> list[Suspicion]:
             return []
         claimed = evidence.everything(case)
     else:
-        # frameworks name their settings differently: only the number of threads of an operator can be compared
+        # frameworks name their settings differently: only the number of an operator's threads can be compared
         fewer = min((case.a, case.b), key=lambda side: _threads(side) or 0)
         if None in counts or counts[0] == counts[1] or evidence.slower(case)[0] is not fewer:
             return []
@@ -70,13 +70,13 @@ def recorded(case: Case) -> list[Suspicion]:
 
 
 def _use(case: Case) -> list[str]:
-    """Return a sentence on how many cores were busy, where the clean pass tells."""
+    """Give both sides' busy cores, if the clean pass has them."""
     busy = evidence.both(case, evidence.busy_cores)
     return [] if None in busy else [f"Cores kept busy on average: {evidence.pair(case, busy)}."]
 
 
 def _oversubscribed(case: Case) -> list[str]:
-    """Return a sentence for each side with more threads than cores."""
+    """Name each side with more threads than cores."""
     result = []
     for side in (case.a, case.b):
         threads, cores = _threads(side), _cores(side)
@@ -88,7 +88,7 @@ def _oversubscribed(case: Case) -> list[str]:
 
 
 def idle_cores(case: Case) -> list[Suspicion]:
-    """With the same threads and no more processor time one side keeps fewer cores busy: parts of its step run on one thread."""
+    """With the same threads and no more processor time, one side keeps fewer cores busy: parts of its step run on one thread."""
     slow, fast = evidence.slower(case)
     busy = evidence.known(evidence.both(case, evidence.busy_cores))
     used = evidence.known(evidence.both(case, lambda side: evidence.clean_mean(side, "user_ns", "system_ns")))
@@ -98,7 +98,7 @@ def idle_cores(case: Case) -> list[Suspicion]:
     (fast_busy, slow_busy), (fast_used, slow_used) = (busy, used) if slow is case.b else (busy[::-1], used[::-1])
     if slow_busy > FEWER_CORES * fast_busy or slow_used > MORE_WORK * fast_used:
         return []
-    # with as many busy cores as the other side has, the same processor time would pass sooner
+    # with as many busy cores as the other side, the same processor time would take less wall time
     waste = slow_used / slow_busy - slow_used / fast_busy
     return [
         Suspicion(
@@ -118,12 +118,12 @@ def idle_cores(case: Case) -> list[Suspicion]:
 
 
 def _where_idle(side: Side) -> list[str]:
-    """Return a sentence on where a side's cores idle, as far as its trace tells."""
+    """Say where a side's cores idle, if its trace shows it."""
     use = cores(side, _threads(side))
     if use is None or use.inside_ns is None:
         return []
     outside, inside = evidence.duration(use.outside_ns), evidence.duration(use.inside_ns)
-    return [f"Core time idle per step in {side.name}: {outside} outside of kernels, {inside} in them."]
+    return [f"Idle core time per step in {side.name}: {outside} outside kernels, {inside} inside them."]
 
 
 RULES: tuple[Rule, ...] = (recorded, idle_cores)

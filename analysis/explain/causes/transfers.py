@@ -1,4 +1,4 @@
-"""Copies between host and device: their time, their bytes, and whether the host's memory could be paged out."""
+"""Copies between host and device: their time, their bytes, and whether the host's memory is pageable."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ CAUSE = "copies between host and device"
 BETWEEN = ("host to device", "device to host", "unified memory", "peer to peer")
 
 _REMEDIES = {
-    "pytorch": "DataLoader(pin_memory=True) with .to(device, non_blocking=True); keep what is used again on the device",
-    "tensorflow": "tf.data.experimental.prefetch_to_device; keep what is used again on the device",
-    "mxnet": "gluon.data.DataLoader(pin_memory=True); keep what is used again on the device",
+    "pytorch": "DataLoader(pin_memory=True) with .to(device, non_blocking=True); keep reused data on the device",
+    "tensorflow": "tf.data.experimental.prefetch_to_device; keep reused data on the device",
+    "mxnet": "gluon.data.DataLoader(pin_memory=True); keep reused data on the device",
 }
 
 
 def _copied(side: Side) -> dict[str, float]:
-    """Return per step what was copied between host and device: copies, bytes (None as NaN) and bytes of pageable memory."""
+    """Return what is copied between host and device per step: copies, bytes (unknown as NaN) and bytes of pageable memory."""
     copies = side.trace.copies
     mine = copies[copies["operation"].isin(BETWEEN).to_numpy(bool)]
     steps = side.trace.steps[~side.trace.steps["warmup"]]
@@ -48,7 +48,7 @@ def copies(case: Case) -> list[Suspicion]:
     ]
     mine = a if slow is case.a else b
     if mine["pageable"] > 0:
-        sentences.append(f"{size(mine['pageable'])} of a step in {slow.name} come from or go to pageable memory.")
+        sentences.append(f"In {slow.name}, {size(mine['pageable'])} a step come from or go to pageable memory.")
     return [
         Suspicion(
             CAUSE,

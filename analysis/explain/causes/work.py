@@ -1,4 +1,4 @@
-"""Extra and repeated work: gradients that nobody needs, forward work done again, more of the same, and other operators."""
+"""Extra and repeated work: unneeded gradients, forward work done again, more of the same, and other operators."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
 MORE, OTHER = "more work", "other operators"
 
-# All kernels of a group as many times more often, and that is the same work once more
+# If all kernels of a group run this many times as often, the work is done again
 REPEATED = 1.5
-_SLIGHT = 0.02  # of a group's time in kernels: what is less says nothing of what it does
-# Products of a layer may be written with some more or fewer multiplications; as much more is other work
+_SLIGHT = 0.02  # of a group's time in kernels: smaller kernels do not show what it does
+# A layer's products may be written with somewhat more or fewer multiplications; this much more is other work
 MORE_FLOPS = 1.2
 _GRADIENT = {
-    "pytorch": "do not set requires_grad on the input (x.requires_grad_(False)), nor train what stands before the layer",
+    "pytorch": "do not set requires_grad on the input (x.requires_grad_(False)), and do not train what comes before the layer",
     "tensorflow": "do not watch the input (GradientTape.watch), nor ask for its gradient",
     "mxnet": "do not attach_grad() to the input",
     "cntk": "C.input_variable(..., needs_gradient=False)",
     "": "do not ask for the gradient of the input",
 }
 _RECOMPUTED = {
-    "pytorch": "call the layers without torch.utils.checkpoint where memory allows, or checkpoint fewer of them",
-    "tensorflow": "remove tf.recompute_grad where memory allows",
-    "mxnet": "unset MXNET_BACKWARD_DO_MIRROR and MXNET_MEMORY_OPT where memory allows",
-    "": "keep the activations where memory allows, in place of computing them again",
+    "pytorch": "call the layers without torch.utils.checkpoint if memory allows, or checkpoint fewer of them",
+    "tensorflow": "remove tf.recompute_grad if memory allows",
+    "mxnet": "unset MXNET_BACKWARD_DO_MIRROR and MXNET_MEMORY_OPT if memory allows",
+    "": "keep the activations if memory allows, instead of computing them again",
 }
 _OTHER = "leave out what the step does not need, or move it out of the loop"
 _MORE = (
-    "compare programs that compute the same: as wide layers, as large inputs, as many calls; or count this as the price of the "
-    "change"
+    "compare programs that compute the same, with equal layer widths, input sizes and numbers of calls; or count this as the "
+    "price of the change"
 )
 
 
@@ -59,7 +59,7 @@ def input_gradient(case: Case) -> list[Suspicion]:
 
 
 def _first(case: Case) -> ev.RowGroup | None:
-    """Return the backward group of the first layer that computes convolutions, products or recurrences on both sides."""
+    """Return the backward group of the first layer in which both sides compute convolutions, products or recurrences."""
     order = {match.label: _rank(case, match.a, match.b) for match in case.matches}
     result = [
         group
@@ -75,7 +75,7 @@ def _rank(case: Case, a: tuple[str, ...], b: tuple[str, ...]) -> int:
 
 
 def _one_more_gradient(group: ev.RowGroup, slow: str, fast: str) -> bool:
-    """Return whether one side computes weight and data gradient, the other the weights' only."""
+    """Return whether one side computes weight and data gradients, and the other only weight gradients."""
     data, weights = "convolution data gradient", "convolution weight gradient"
     if group.count(slow, [weights]) >= ev.ONCE and group.count(fast, [weights]) >= ev.ONCE:
         return group.count(slow, [data]) >= ev.ONCE > group.count(fast, [data])
@@ -85,7 +85,7 @@ def _one_more_gradient(group: ev.RowGroup, slow: str, fast: str) -> bool:
 
 
 def recomputation(case: Case) -> list[Suspicion]:
-    """Forward work that one side does again in the backward phase, as gradient checkpointing does."""
+    """Forward work that one side repeats in the backward phase, as gradient checkpointing does."""
     repeated = {side: ev.repeats(case, side) for side in SIDES}
     result = []
     for slow, fast in (("b", "a"), ("a", "b")):
@@ -93,7 +93,7 @@ def recomputation(case: Case) -> list[Suspicion]:
         backward = [group for group in ev.groups(case) if group.phase == "backward"]
         chosen = [group for group in backward if group.layer in again and (group.noticed or case.same_framework)]
         claims = ev.merged(_recomputed_claims(case, group, slow) for group in chosen)
-        if case.same_framework and chosen:  # saving and finding again what is computed from is the host's work around layers
+        if case.same_framework and chosen:  # saving and restoring the inputs is the host's work around layers
             claims = ev.merged([claims, _host_claims(case)])
         if ev.slower(claims, chosen) != (slow, fast):
             continue
@@ -145,13 +145,13 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
             f"{_flops(group, side)}, {ev.duration(group.time_ns(side, kinds))}"
             for side in (slow, fast)
         ]
-        confidence = "medium" if all(_untold(one, fast) for one in chosen) else "high"
+        confidence = "medium" if all(_unknown(one, fast) for one in chosen) else "high"
         result.append(Suspicion(MORE, title, claims, confidence, sentences, _MORE))
     return result
 
 
 def _times(chosen: list[ev.RowGroup], slow: str, fast: str) -> str:
-    """Return in words how many times the operations a side has in these groups, where they are known of all that multiply."""
+    """Say how many times the other side's operations a side does in these groups, if known for all that multiply."""
     products = [group for group in chosen if any(group.count(side, MAIN) for side in SIDES)]
     works = [[operations(group.of(side, MAIN)) for group in products] for side in (slow, fast)]
     if any(None in side for side in works):
@@ -161,11 +161,11 @@ def _times(chosen: list[ev.RowGroup], slow: str, fast: str) -> str:
 
 
 def _once_more(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
-    """Return whether a side executes all that the other does in a group again, the same kernels on the same problems.
+    """Return whether a side executes all that the other does in a group again: the same kernels on the same problems.
 
-    Where it multiplies, that is what counts: gradients of several passes are added up once. Where problems are unknown, products
-    must be executed a whole number of times as often; half of a batch takes half of the time, so that the time must have grown as
-    well.
+    If the group multiplies, only that counts, as gradients of several passes are added up once. If problems are unknown,
+    products must run a whole number of times as often; and as half of a batch takes half of the time, the time must have grown
+    as well.
     """
     if not case.same_framework or ev.unrolled(group) is not None or ev.again(case, group) or group.phase == "optimizer":
         return False
@@ -173,11 +173,11 @@ def _once_more(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
     more, less = (_executions(group, side, kinds) for side in (slow, fast))
     if not less or any(more.get(work, 0.0) < REPEATED * count for work, count in less.items()):
         return False
-    return not _untold(group, fast) or _whole_times(group, slow, fast)
+    return not _unknown(group, fast) or _whole_times(group, slow, fast)
 
 
-def _untold(group: ev.RowGroup, side: str) -> bool:
-    """Return whether the problem of a product or a convolution is not known."""
+def _unknown(group: ev.RowGroup, side: str) -> bool:
+    """Return whether the problem of a product or a convolution is unknown."""
     return any(one.problem is None and one.m is None for one in group.of(side, MAIN))
 
 
@@ -188,9 +188,9 @@ def _whole_times(group: ev.RowGroup, slow: str, fast: str) -> bool:
 
 
 def _executions(group: ev.RowGroup, side: str, kinds: Collection[str] | None) -> dict[tuple[object, ...], float]:
-    """Return how often per step a side executes which kernel on which problem, those that matter for the group's time.
+    """Return how often per step a side executes each kernel on each problem, for those that matter in the group's time.
 
-    kinds: of these only. Moves of data come with whatever is computed; of the smallest kernels not every one is recorded.
+    kinds: only these. Moves of data accompany any computation, and the smallest kernels are not all recorded.
     """
     least = _SLIGHT * group.time_ns(side)
     counts: dict[tuple[object, ...], float] = {}
@@ -220,7 +220,7 @@ def _more_work(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
 
 
 def _larger_data(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
-    """Return whether a side runs the same kernels of a layer, none that multiplies, on larger tensors."""
+    """Return whether a side runs a layer's same kernels, none of which multiplies, on larger tensors."""
     if not case.same_framework or not group.is_layer or any(group.count(side, MAIN) for side in SIDES):
         return False
     names = [group.executed(side, "kernel") for side in SIDES]
@@ -229,7 +229,7 @@ def _larger_data(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
 
 
 def _elements(kernels: list[Kernel]) -> float | None:
-    """Return the elements of the tensors that kernels work on, per step; None where a problem is not known."""
+    """Return the elements of the tensors that kernels work on, per step; None if a problem is unknown."""
     each = [ev.tensor_sizes(one.problem) for one in kernels if one.kind not in ev.MOVES]
     if not each or None in each:
         return None
@@ -238,7 +238,7 @@ def _elements(kernels: list[Kernel]) -> float | None:
 
 
 def operations(products: list[Kernel]) -> float | None:
-    """Return the operations per step of kernels that multiply; None where those of any are not known."""
+    """Return the operations per step of kernels that multiply; None if unknown for any."""
     each = [one.flops for one in products]
     if not each or None in each:
         return None
@@ -251,7 +251,7 @@ def _flops(group: ev.RowGroup, side: str) -> str:
 
 
 def other_operators(case: Case) -> list[Suspicion]:
-    """Kernels of which two runs of a framework execute other numbers, whatever they are for: what no other rule explains."""
+    """Kernels that two runs of a framework execute in other numbers, for reasons that no other rule explains."""
     groups = [group for group in ev.candidates(case) if case.same_framework and not ev.stronger(case, group)]
     extra = {side: {group: _executes_more(group, side, other) for group in groups} for side, other in (("a", "b"), ("b", "a"))}
     chosen = [group for group in groups if extra["a"][group] or extra["b"][group]]
@@ -273,7 +273,7 @@ def other_operators(case: Case) -> list[Suspicion]:
 
 
 def _executes_more(group: ev.RowGroup, slow: str, fast: str) -> set[str]:
-    """Return the names of the kernels of which a side executes more; those of optimizer and data are for other rules."""
+    """Return the names of the kernels that a side executes more often; those of optimizer and data have other rules."""
     if group.phase in ("optimizer", "data"):
         return set()
     mine, others = (group.counts(side, "kernel") for side in (slow, fast))
@@ -281,7 +281,7 @@ def _executes_more(group: ev.RowGroup, slow: str, fast: str) -> set[str]:
 
 
 def _more_claims(case: Case, group: ev.RowGroup, more: set[str]) -> dict[str, float]:
-    """Return all that a layer differs by; outside of layers, the kernels and the host's time in operators of one side only."""
+    """Return all that differs in a layer; outside layers, the kernels and the host's time in operators of one side only."""
     if group.is_layer:
         return ev.claim(case, group, [])
     operators = {side: set(group.cells(side)["operator"].dropna()) for side in SIDES}

@@ -1,4 +1,4 @@
-"""Explain captures that others recorded by the device's own account: no layers, passes or markers of ours are needed."""
+"""Explain captures by the account of their device. Layers, passes and markers are not needed."""
 
 from kernelscope.analysis.explain.device.explanation import explain
 from kernelscope.analysis.explain.device.side import CaptureSide, DeviceSide, applies

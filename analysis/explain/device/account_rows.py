@@ -1,4 +1,4 @@
-"""The rows of an account as plain data: kernels that replaced each other are one row, net."""
+"""The rows of an account as plain data. Kernels that replaced each other are one row, with the net difference."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFi
 from kernelscope.analysis.trace import UNLISTED
 
 PARTS = 8
+_UNKNOWN = "unknown"  # the kind of kernels whose names say nothing
+_LARGE = 0.2  # of the difference of kernels of unknown kind
 _MANY = 3  # kernels named in one row
 
 
 def label(row: Any) -> str:
-    """Return what a row is of: its kind of kernel, or in brackets what else the device did or why it idled."""
+    """Return a row's label: its kind of kernel, or in parentheses what else the device did or why it was idle."""
     if row.part == IDLE:
         return f"(idle: {row.cause})"
     if row.part == OUTSIDE:
@@ -30,12 +32,22 @@ def label(row: Any) -> str:
         return "(another process has the device)"
     if row.name == UNLISTED:
         return UNLISTED
-    return "(CUDA graph)" if row.part == GRAPH else str(row.kind) if isinstance(row.kind, str) else "unknown"
+    return "(CUDA graph)" if row.part == GRAPH else str(row.kind) if isinstance(row.kind, str) else _UNKNOWN
+
+
+def labels(case: DeviceCase) -> pd.Series:
+    """Return each row's label; kernels of unknown kind that make much of their difference stand under their own names."""
+    result = pd.Series(list(map(label, case.rows.itertuples())), index=case.rows.index, dtype="string")
+    unknown = (result == _UNKNOWN).to_numpy(bool)
+    names = case.rows["name"].map(words.kernel, na_action="ignore").astype("string")
+    sums = case.rows["delta_ns"][unknown].groupby(names[unknown]).sum().abs()
+    large = names.isin(sums.index[sums >= _LARGE * max(float(sums.sum()), 1.0)]).to_numpy(bool)
+    return result.mask(unknown, "other kernels").mask(unknown & large, names)
 
 
 def parts(case: DeviceCase) -> list[dict[str, Any]]:
-    """Return the rows added up by what they are of, the largest first, the small ones as one."""
-    sums = case.rows["delta_ns"].groupby(pd.Series(list(map(label, case.rows.itertuples())), index=case.rows.index)).sum()
+    """Return the rows added up by label, largest first; the small ones are one part."""
+    sums = case.rows["delta_ns"].groupby(labels(case)).sum()
     sums = sums.reindex(sums.abs().sort_values(ascending=False, kind="stable").index)
     result = [{"part": str(part), "delta_ns": int(ns)} for part, ns in sums.iloc[:PARTS].items()]
     rest = sums.iloc[PARTS:]
@@ -43,9 +55,9 @@ def parts(case: DeviceCase) -> list[dict[str, Any]]:
 
 
 def rows(case: DeviceCase, findings: Sequence[DeviceFinding]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return the rows, the largest difference first, and the row that each of the case's rows is in.
+    """Return the rows, largest difference first, and for each of the case's rows the row it is merged into.
 
-    Kernels that only one side has are one row with those that replaced them, where one finding, or none, has them all.
+    Kernels that only one side has are merged with those that replaced them, if one finding has them all, or none has any.
     """
     owner = _owners(case, findings)
     grouped: dict[str, list[Any]] = {}
@@ -56,7 +68,7 @@ def rows(case: DeviceCase, findings: Sequence[DeviceFinding]) -> tuple[list[dict
 
 
 def _owners(case: DeviceCase, findings: Sequence[DeviceFinding]) -> dict[str, str]:
-    """Return for each row the one that stands for it: the first of those that replaced each other."""
+    """Map each row to the one that stands for it: the first of the rows that replaced each other."""
     finding_of = {row: number for number, finding in enumerate(findings) for row in finding.rows}
     one_sided = case.rows[
         ((case.rows["part"] == COMPUTE) & ((case.rows["a_count"] <= 0) != (case.rows["b_count"] <= 0))).to_numpy(bool)
@@ -79,7 +91,7 @@ def _number(row: str) -> int:
 
 
 def _plain(name: str, members: list[Any]) -> dict[str, Any]:
-    """Return one row of those that stand together."""
+    """Merge these rows into one plain row."""
     sums = {key: sum(int(getattr(row, key)) for row in members) for key in ("a_ns", "b_ns", "delta_ns")}
     counts = {f"{key}_count": round(sum(float(getattr(row, f"{key}_count")) for row in members), 3) for key in SIDES}
     there = [key for key in SIDES if sums[f"{key}_ns"] or counts[f"{key}_count"]]
@@ -92,7 +104,7 @@ def _plain(name: str, members: list[Any]) -> dict[str, Any]:
 
 
 def _name(members: list[Any]) -> str:
-    """Return what a row is called: its kernel, or those of A and those of B in their place."""
+    """Return a row's name: its kernel, or the kernels of A and those of B that replaced them."""
     if len(members) == 1:
         row = members[0]
         named = words.kernel(row.name) if row.part in (COMPUTE, COMMUNICATION) and isinstance(row.name, str) else row.detail

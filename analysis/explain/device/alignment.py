@@ -1,8 +1,8 @@
-"""Which kernels of one side took the place of which of the other: the kernels of one step, aligned in their order.
+"""Which kernels of one side replace which of the other, from an alignment of one step's kernels in order.
 
-Kernels of the same name are anchors; what stands between the same anchors on both sides replaces each other, whatever its kind:
-an attention kernel for another one, a Triton kernel for a norm and the arithmetic around it. The alignment is that of
-analysis.explain.sequences, and kernels are the more alike the more their names, kinds and problems (shapes) are.
+Kernels of the same name are anchors. Kernels between the same two anchors replace each other, whatever their kind: an attention
+kernel replaces another, or a Triton kernel replaces a norm and the arithmetic around it. analysis.explain.sequences aligns them;
+the likeness of two kernels comes from their names, kinds and problems (shapes).
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from kernelscope.analysis.trace import MAIN
 Int = npt.NDArray[np.int64]
 Stretch = tuple[list[int], list[int]]  # rows of both sides
 
-_MOST = 4000  # kernels of a step that are aligned: the table has as many rows and columns
-# likeness of kernels of one name, of one short name, of one kind and problem, of one kind
+_MOST = 4000  # kernels in a step that is aligned: the alignment table is quadratic in them
+# likeness of kernels with the same name, short name, kind and problem, or kind
 _SAME, _SHORT, _PROBLEM, _KIND, _UNLIKE = 1.0, 0.9, 0.8, 0.6, 0.0
-_IN_PARTS = "attention"  # kernels of this kind come in groups, which do one thing together
-_LARGEST = 60  # kernels of one stretch: longer ones are other work, and not a replacement
+_IN_PARTS = "attention"  # kernels of this kind come in groups that do one thing together
+_LARGEST = 60  # kernels in a stretch: a longer one is other work, not a replacement
 
 
 @dataclass(frozen=True)
 class Replacement:
-    """Kernels of A in whose place B has others, in so many places of a step. a, b: their names; *_ns: in all of a step."""
+    """Kernels of A that B replaces with others. a, b: their names; places: where in a step; *_ns: in the whole step."""
 
     a: frozenset[str]
     b: frozenset[str]
@@ -53,7 +53,7 @@ class Replacement:
 
 
 def replacements(a: DeviceSide, b: DeviceSide) -> list[Replacement]:
-    """Return what replaced what in a step of both sides, what changed most first; nothing for steps of too many kernels."""
+    """Return the replacements between one step of each side, largest change first; none if a step has too many kernels."""
     first, second = _one_step(a), _one_step(b)
     if not 0 < len(first) <= _MOST or not 0 < len(second) <= _MOST:
         return []
@@ -77,7 +77,7 @@ def _replacement(names: tuple[frozenset[str], frozenset[str]], stretches: list[S
 
 
 def _one_step(side: DeviceSide) -> pd.DataFrame:
-    """Return the computing kernels of the measured step in the middle, or of all the capture, in their order on the device."""
+    """Return the computing kernels of the middle measured step, or of the whole capture, in order of their start."""
     kernels = side.trace.kernels
     steps = side.trace.steps[~side.trace.steps["warmup"]].sort_values("start_ns")
     rows = kernels[kernels["start_ns"].notna().to_numpy(bool) & (kernels["kind"] != "communication").fillna(True).to_numpy(bool)]
@@ -91,7 +91,10 @@ def _one_step(side: DeviceSide) -> pd.DataFrame:
 
 
 def _stretches(a: pd.DataFrame, b: pd.DataFrame) -> list[Stretch]:
-    """Return, on both sides, kernels that are aligned and of one name or of most of the work, and what stands between such."""
+    """Return the stretches of both sides, in turns: the kernels between two anchors, then an anchor, and so on.
+
+    Anchors are aligned kernels that share their short name or do the main work.
+    """
     alike = _likeness(a, b)
     gaps = np.full(len(a), sequences.GAP), np.full(len(b), sequences.GAP)
     mine: list[int] = []
@@ -114,7 +117,7 @@ def _stretches(a: pd.DataFrame, b: pd.DataFrame) -> list[Stretch]:
 
 
 def _take_neighbours(before: list[int], aligned: list[int], after: list[int], kinds: list[str]) -> None:
-    """Move kernels of attention next to an aligned one of attention to it: on one side several do what one does on the other."""
+    """Join attention kernels to the aligned one next to them: one side may use several where the other uses one."""
     if kinds[aligned[0]] != _IN_PARTS:
         return
     while before and kinds[before[-1]] == _IN_PARTS:
@@ -124,7 +127,7 @@ def _take_neighbours(before: list[int], aligned: list[int], after: list[int], ki
 
 
 def _likeness(a: pd.DataFrame, b: pd.DataFrame) -> npt.NDArray[np.float64]:
-    """Return how alike each kernel of A is to each of B."""
+    """Return the likeness of each kernel of A to each of B."""
     alike = np.full((len(a), len(b)), _UNLIKE)
     for column, worth in (("kind", _KIND), ("problem", _PROBLEM), ("short", _SHORT), ("name", _SAME)):
         texts = [
@@ -137,7 +140,7 @@ def _likeness(a: pd.DataFrame, b: pd.DataFrame) -> npt.NDArray[np.float64]:
         same = codes[: len(a), None] == codes[None, len(a) :]
         if column == "kind":
             same &= (a["kind"] != "unknown").to_numpy(bool)[:, None]
-        if column == "problem":  # of kernels of one kind
+        if column == "problem":  # counts only between kernels of one kind
             same &= (a["problem"] != "").to_numpy(bool)[:, None] & (alike == _KIND)
         alike[same] = worth
     return alike

@@ -1,6 +1,6 @@
-"""Calls of the device's API in captures of totals: what they tell of copies, and what the host spends in them.
+"""Calls of the device's API in captures of totals: what they say about copies, and the host's time in them.
 
-A capture of totals has no idle time, so that what the host does beside the device's work is in no part of the account.
+A capture of totals has no idle time, so the host's time appears nowhere in the account.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase
 from kernelscope.analysis.explain.device.side import DeviceSide
 
-_MANY = 20  # calls: of fewer most is the first use of the device
+_MANY = 20  # calls: with fewer, most of the time is the first use of the device
 _LEAST = 0.1  # of the device's time
 _FAR_MORE = 2.0  # times the device's time: the host does not only wait for it
 _NAMED = 3
@@ -31,15 +31,15 @@ def makes(side: DeviceSide, pattern: str) -> bool:
 
 
 def sentence(case: DeviceCase) -> str | None:
-    """Return where the host spends more on one side, by which calls, and what to do; None where the device's work says more.
+    """Return a sentence on the host's extra time on one side, with calls and a remedy; None if the device differs more.
 
-    Calls that wait for the device are left out: their time is its time.
+    Calls that wait for the device are left out: their time is the device's.
     """
     return _of_calls(case) or _of_all(case) if case.totals else None
 
 
 def _of_all(case: DeviceCase) -> str | None:
-    """Return what the host's own time adds up to, where that is far more than the device's, and differs by more than that."""
+    """Return a sentence on the host's own time if it far exceeds the device's time and differs by more; else None."""
     host = [float(case.side(key).facts.get("host_ns") or 0) for key in SIDES]
     device = [float(case.side(key).account.step_ns) for key in SIDES]
     delta, longer = host[1] - host[0], host.index(max(host))
@@ -52,7 +52,7 @@ def _of_all(case: DeviceCase) -> str | None:
 
 
 def _of_calls(case: DeviceCase) -> str | None:
-    """Return in which calls the host spends more, and what to do about them."""
+    """Return a sentence on the calls that take the host longer, with a remedy; None if the device's time differs more."""
     a, b = (call_totals.of_the_host(call_totals.sums(case.side(key).trace)) for key in SIDES)
     both = a.add_prefix("a_").join(b.add_prefix("b_"), how="outer").fillna(0)
     pinned = both.index.str.contains(call_totals.PINNED).astype(bool) & ((both["a_count"] == 0) ^ (both["b_count"] == 0))
@@ -66,7 +66,8 @@ def _of_calls(case: DeviceCase) -> str | None:
     mine = mine.loc[(mine["b_ns"] - mine["a_ns"]).abs().sort_values(ascending=False).index[:_NAMED]]
     named = "; ".join(f"{name} {_change(case, row)}" for name, row in mine.iterrows())
     remedy = next((text for pattern, text in _REMEDIES if re.search(pattern, str(mine.index[0]))), None)
-    spent = f"the host spends {words.duration(abs(float(delta.sum())))} more in calls in {slower.name}, beside the device's work"
+    more = words.duration(abs(float(delta.sum())))
+    spent = f"the host spends {more} more in API calls in {slower.name}, apart from the device's work"
     return f"{spent}: {named}{f'; try: {remedy}' if remedy else ''}"
 
 

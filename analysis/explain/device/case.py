@@ -1,4 +1,4 @@
-"""What rules look at: the rows in which two accounts differ, how much of that is noise, and which of them are not taken yet."""
+"""The case that rules look at: the rows in which two accounts differ, their noise, and which rows no finding has taken yet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Float = npt.NDArray[np.float64]
 SIDES = ("a", "b")
-# Idle time for the host's own work: what differs in it may be the host's pace alone
+# Idle time for the host's own work: a difference may be the host's pace alone
 PACE = (idle_causes.LAUNCHING, idle_causes.OPERATOR, idle_causes.RANGE, idle_causes.PROGRAM, idle_causes.UNSEEN)
 _KEY = ("part", "kind", "name", "cause", "detail")
 _SUMS = ("count", "duration_ns", "bytes", "time_ns")
@@ -31,28 +31,29 @@ MAIN_NAMES = {
 }  # fmt: skip
 SMALL = ("elementwise", "activation", "optimizer", "copy", "cast", "reduction", "random", "fused", "normalisation", "softmax")
 
-# What two recordings of one program differ by at least, as shares: kernels repeat well, what the host does does not
+# Noise between two recordings of one program, as shares: kernels repeat well, hosts do not
 KERNEL_NOISE = 0.02  # of the time that the device is busy
 OWN_NOISE = 0.03  # of the rows' own time
+CPU_NOISE = 0.05  # of the rows' own time, if processors compute: two processes of one program differ by as much
 IDLE_NOISE = 0.10
 HOST_NOISE = 0.15  # of idle time for the host's own pace, which differs from machine to machine and day to day
-STEP_NOISE = 0.03  # of the step, for what is no kernel
-ONE_STEP_PACE = 0.08  # of the step, for the host's own pace in captures of one step, which tell nothing of how it varies
-ONE_STEP_LEAST = 0.05  # of the step or of the difference of the steps, for any cause of such captures
-ONE_STEP_NOISE = 0.05  # of the step, for idle time where too few steps say how it varies
+STEP_NOISE = 0.03  # of the step, for rows other than kernels
+ONE_STEP_PACE = 0.08  # of the step, for the host's own pace in captures of one step, which do not show how it varies
+ONE_STEP_LEAST = 0.05  # of the step or of the difference of the steps, for any cause in captures of one step
+ONE_STEP_NOISE = 0.05  # of the step, for idle time in captures with too few steps to show how it varies
 _SURE = 2.0  # standard errors by which the share of steps that stall must differ
-FEW = 4  # steps below which their differences tell little of those to come
-_ALL = 0.3  # of the steps' difference, to which rows must come to be all of it
-_RENAMED = 0.5  # of idle time, that idle time of other causes must differ by to the other side
-_BATCHES = 7  # of steps: what alternates from step to step is steadier over several
+FEW = 4  # steps: with fewer, their spread says little about further steps
+_ALL = 0.3  # of the steps' difference: rows within this distance of it are all of it
+_RENAMED = 0.5  # of the idle time, by which idle time of other causes must move the opposite way
+_BATCHES = 7  # of steps: times that alternate from step to step are steadier over several
 
 
 @dataclass(frozen=True)
 class DeviceFinding:
-    """A cause with the rows that it accounts for: what is different, what shows it, what to do. confidence: high, medium, low.
+    """A cause with the rows that it accounts for: the difference, its evidence and the remedy. confidence: high, medium, low.
 
-    structural: its rows replace each other, so that they belong together even where they cost the same and there is no cause.
-    follows: it is no cause of its own, but follows from others, which come first.
+    structural: its rows replace each other, so they belong together even if they cost the same and there is no cause.
+    follows: not a cause of its own, but a consequence of others, which come first.
     """
 
     cause: str
@@ -71,7 +72,7 @@ class DeviceCase:
 
     rows: row, part, kind, name, cause, detail, a_ns, b_ns, delta_ns (per step; these add up to the difference of the steps), and
     per side count, duration_ns, bytes (per step), dtype, library, grid. taken: rows that a finding has. replaced: which kernels
-    took which others' place in a step (see alignment).
+    replace which in a step (see alignment).
     """
 
     a: DeviceSide
@@ -83,7 +84,7 @@ class DeviceCase:
 
     @property
     def left(self) -> pd.DataFrame:
-        """The rows that no finding has yet."""
+        """The rows that no finding has taken yet."""
         return self.rows[~self.rows["row"].isin(self.taken).to_numpy(bool)]
 
     def rows_of(self, finding: DeviceFinding) -> pd.DataFrame:
@@ -97,50 +98,55 @@ class DeviceCase:
 
     @property
     def busy_ns(self) -> int:
-        """How long the busier device is busy in a step."""
+        """The busy time per step of the busier device."""
         return max(self.a.account.busy_ns, self.b.account.busy_ns)
 
     @property
     def on_cpu(self) -> str | None:
-        """The key of the side that computes on the CPU, where the other one does not."""
+        """The key of the side that computes on the CPU; None if both or neither do."""
         sides = [key for key in SIDES if self.side(key).on_cpu]
         return sides[0] if len(sides) == 1 else None
 
     @property
+    def on_cpus(self) -> bool:
+        """Whether both sides compute on the CPU."""
+        return all(side.on_cpu for side in (self.a, self.b))
+
+    @property
     def totals(self) -> bool:
-        """Whether both are totals: durations are added up, and what ran at the same time counts as often as it ran."""
+        """Whether both are totals: durations are added up, even of work that ran at the same time."""
         return all(side.account.basis == TOTALS for side in (self.a, self.b))
 
     @property
     def same_device(self) -> bool:
-        """Whether both ran on the same model of device, as far as is known."""
+        """Whether both ran on the same model of device, as far as known."""
         if self.on_cpu:
             return False
         return self.a.hardware is None or self.b.hardware is None or self.a.hardware == self.b.hardware
 
     @property
     def faster(self) -> str | None:
-        """The key of the side whose step is shorter; None where both are as long."""
+        """The key of the side with the shorter step; None if both are equal."""
         delta = self.b.account.step_ns - self.a.account.step_ns
         return None if not delta else "b" if delta < 0 else "a"
 
     @property
     def per(self) -> str:
-        """What times and counts are of: a step, or all of a capture without steps."""
+        """What times and counts refer to: a step, or the whole capture if it has no steps."""
         return "a step" if self.a.detected is not None and self.b.detected is not None else "in all"
 
     def kernels(self, kinds: Collection[str] | None = None) -> pd.DataFrame:
-        """Return the rows left of computing kernels, of these kinds only where any are given."""
+        """Return the rows of computing kernels that no finding has taken; only of these kinds, if given."""
         return _computing(self.left, kinds)
 
     def unlisted_ns(self, key: str) -> int:
-        """Return how much of a side's time is in rows that a summary did not print."""
+        """Return a side's time in rows that a summary did not print."""
         return int(self.rows.loc[_is_unlisted(self.rows), f"{key}_ns"].sum())
 
     def unsure_ns(self, rows: pd.DataFrame) -> int:
-        """Return how much of the difference may be gone, as what the slower side alone prints the other may have, unprinted.
+        """Return how much of the difference may vanish, as the other side may have rows unprinted that the slower one prints.
 
-        Tables are sorted by time: what one lacks takes no longer than the shortest row that it prints.
+        Tables are sorted by time, so an unprinted row takes no longer than the shortest printed one.
         """
         key, other = ("b", "a") if float(rows["delta_ns"].sum()) > 0 else ("a", "b")
         whole = self.unlisted_ns(other)
@@ -151,7 +157,7 @@ class DeviceCase:
         return min(int(alone.clip(upper=printed.min() if len(printed) else whole).sum()), whole)
 
     def idle(self, causes: Collection[str]) -> pd.DataFrame:
-        """Return the rows left of idle time by these causes."""
+        """Return the rows of idle time with these causes that no finding has taken."""
         left = self.left
         return left[((left["part"] == IDLE) & left["cause"].isin(list(causes))).to_numpy(bool)]
 
@@ -164,16 +170,16 @@ class DeviceCase:
         return self.a if key == "a" else self.b
 
     def reach_ns(self, rows: pd.DataFrame) -> float | None:
-        """Return how far the rows' difference may be off (95%), by how they vary over the steps; None with one step a side."""
+        """Return how far the rows' difference may be off (95%), from its variation over steps; None with one step a side."""
         return reach(*(self._of_steps(rows, key) for key in SIDES))
 
     @property
     def few(self) -> bool:
-        """Whether a side has so few steps that their differences tell little of those to come."""
+        """Whether a side has so few steps that their spread says little about further steps."""
         return min(len(side.account.lengths) for side in (self.a, self.b)) < FEW
 
     def stands_out(self, rows: pd.DataFrame) -> bool:
-        """Return whether the rows' difference is more than two recordings of one program differ by."""
+        """Return whether the rows differ by more than two recordings of one program do."""
         if rows.empty:
             return False
         delta = abs(int(rows["delta_ns"].sum())) - self.unsure_ns(rows)
@@ -183,7 +189,7 @@ class DeviceCase:
         if idle and self._changes_its_name(rows):
             return False
         if (rows["part"] == COMPUTE).all():
-            least = max(KERNEL_NOISE * self.busy_ns, OWN_NOISE * own, 0.005 * self.step_ns)
+            least = max(KERNEL_NOISE * self.busy_ns, (CPU_NOISE if self.on_cpus else OWN_NOISE) * own, 0.005 * self.step_ns)
         else:
             of_step = ONE_STEP_NOISE if idle and self.few else STEP_NOISE
             pace = bool(rows["cause"].isin(PACE).any())
@@ -195,27 +201,30 @@ class DeviceCase:
         return sure or self._outranks(rows) or (idle and self._stalls_more(rows))
 
     def _least_of_one(self, rows: pd.DataFrame) -> float:
-        """Return what rows must differ by, at least, where each side is one step: nothing tells how they vary."""
+        """Return the least difference that counts with one step a side, where nothing shows how rows vary."""
         apart = abs(self.b.account.step_ns - self.a.account.step_ns)
         pace = ONE_STEP_PACE * self.step_ns if bool(rows["cause"].isin(PACE).any()) else 0.0
         return max(pace, min(ONE_STEP_LEAST * self.step_ns, ONE_STEP_LEAST * apart))
 
     def _is_the_difference(self, rows: pd.DataFrame) -> bool:
-        """Return whether the steps differ for sure, and by what these rows differ: parts that trade time vary more than steps."""
+        """Return whether the steps differ for sure, and by about as much as these rows.
+
+        Parts that trade time with each other vary more than their steps.
+        """
         lengths = [self.side(key).account.lengths.astype(float) for key in SIDES]
         off, delta = reach(*lengths), float(lengths[1].mean() - lengths[0].mean())
         return off is not None and abs(delta) > off and abs(float(rows["delta_ns"].sum()) - delta) < _ALL * abs(delta)
 
     def _changes_its_name(self, rows: pd.DataFrame) -> bool:
-        """Return whether idle time of one cause is that of another one on the other side, as if only the evidence differed.
+        """Return whether the other side has this idle time under another cause, as if only the evidence differed.
 
-        So it is where one capture has no ranges of the loader, say, or its steps were found in another way.
+        For example, one capture has no ranges of the loader, or its steps were found in another way.
         """
         own = rows[(rows["part"] == IDLE).to_numpy(bool)]
         others = self.rows[((self.rows["part"] == IDLE) & ~self.rows["row"].isin(own["row"])).to_numpy(bool)]
         delta, opposite = (float(table["delta_ns"].sum()) for table in (own, others))
         if abs(delta) < _RENAMED * abs(float(rows["delta_ns"].sum())):
-            return False  # the idle time is the least of it, as around copies
+            return False  # most of the difference is not idle time, for example around copies
         if delta * opposite >= 0 or abs(opposite) < _RENAMED * abs(delta):
             return False
         sums = [sorted((float(table["a_ns"].sum()), float(table["b_ns"].sum()))) for table in (own, others)]
@@ -224,7 +233,7 @@ class DeviceCase:
         return gone or methods[0] != methods[1]
 
     def _outranks(self, rows: pd.DataFrame) -> bool:
-        """Return whether the rows take longer in nearly all steps of one side: one stall in a few steps leaves the mean unsure.
+        """Return whether the rows take longer in nearly all steps of one side. A stall in a few steps makes the mean unsure.
 
         Source: Mann and Whitney's test, Ann. Math. Stat. 18 (1947), by its normal approximation, over batches of steps.
         """
@@ -234,13 +243,13 @@ class DeviceCase:
         return (above > middle) == (float(rows["delta_ns"].sum()) > 0) and abs(above - middle) - 0.5 > _SURE * spread
 
     def _of_steps(self, rows: pd.DataFrame, key: str) -> Float:
-        """Return how long the rows take in each step of a side."""
+        """Return the rows' time in each step of a side."""
         series = self._series.get(key, {})
         result = [series[row] for row in rows["row"] if row in series]
         return np.asarray(np.sum(result, axis=0) if result else np.zeros(len(self.side(key).account.lengths)))
 
     def _stalls_more(self, rows: pd.DataFrame) -> bool:
-        """Return whether surely more of one side's steps stall: rare long waits leave the mean unsure, not how many there are.
+        """Return whether significantly more of one side's steps stall: rare long waits blur the mean, but not their number.
 
         Source: the test for the difference of two proportions, with their pooled variance.
         """
@@ -265,8 +274,8 @@ def _is_unlisted(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
 def batches(values: Float) -> Float:
     """Return the means of batches of consecutive steps.
 
-    The first and the last step are taken to be alike: what the edge of a capture adds to one, such as a wait for the first batch,
-    the other one lacks. Their mean is as it was.
+    The first and the last step are both set to their mean: the edge of a capture adds to one, such as a wait for the first
+    batch, what the other lacks. The overall mean does not change.
     """
     if len(values) >= FEW:
         ends = (values[0] + values[-1]) / 2
@@ -275,10 +284,10 @@ def batches(values: Float) -> Float:
 
 
 def reach(a: Float, b: Float) -> float | None:
-    """Return how far the difference of the means of two series of steps may be off (95%), ns; None where neither has two steps.
+    """Return how far the difference of the means of two series of steps may be off (95%), ns; None if neither has two steps.
 
-    Source: the method of batch means (P. W. Glynn and W. Whitt, Oper. Res. Lett. 10, 1991): steps are not independent (workers of
-    a loader make them alternate), so that means of consecutive steps tell more than single ones.
+    Source: the method of batch means (P. W. Glynn and W. Whitt, Oper. Res. Lett. 10, 1991). Steps are not independent (a loader's
+    workers make them alternate), so means of consecutive steps say more than single steps.
     """
     return reach_of_difference(batches(a), batches(b))
 
@@ -287,7 +296,7 @@ Rule = Callable[[DeviceCase], Iterator[DeviceFinding]]
 
 
 def case_of(a: DeviceSide, b: DeviceSide) -> DeviceCase:
-    """Return the case of two sides: rows with the same part, kernel, cause and detail are one."""
+    """Return the case of two sides. Rows with the same part, kind, name, cause and detail are one."""
     tables, numbers = [], {}
     kinds = _kinds(a.account, b.account)
     for key, side in zip(SIDES, (a, b), strict=True):
@@ -314,9 +323,9 @@ def case_of(a: DeviceSide, b: DeviceSide) -> DeviceCase:
 
 
 def _kinds(a: DeviceAccount, b: DeviceAccount) -> dict[str, str]:
-    """Return the kind of kernels that both sides execute, but tell apart: ranges of the optimizer say it on one side only, say.
+    """Return one kind by name for kernels whose kinds differ between the sides, as where only one side has optimizer ranges.
 
-    It is that of the side that tells fewer kinds of them, of these the one that takes longest.
+    The side that sees fewer kinds of a kernel decides; of these, the kind that takes longest.
     """
     result = {}
     sums = [account.of(part=COMPUTE).groupby(["name", "kind"])["time_ns"].sum() for account in (a, b)]
@@ -328,9 +337,9 @@ def _kinds(a: DeviceAccount, b: DeviceAccount) -> dict[str, str]:
 
 
 def _summed(account: DeviceAccount, kinds: dict[str, str]) -> tuple[pd.DataFrame, npt.NDArray[np.int64]]:
-    """Return an account's rows added up by _KEY, with what most of each one's time says, and the number of each row of it.
+    """Return an account's rows added up by _KEY, and for each row of the account the number of its sum.
 
-    kinds: of kernels whose rows of several kinds are one.
+    Other columns hold the value of the row that takes longest. kinds: the one kind of kernels that have several.
     """
     rows = account.rows
     kind = rows["name"].map(kinds).where(rows["part"] == COMPUTE)

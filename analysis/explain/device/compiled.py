@@ -1,4 +1,4 @@
-"""Regions that a compiler made of a program: how many a step runs on each side, and in which operators work is launched."""
+"""Compiled regions of a program: how many each side runs per step, and which operators launch work."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ REGION = r"^(?:_?Xla(?:Launch|Run)|CompiledFunction(?:Backward)?|Torch-Compiled 
 _REGION = re.compile(REGION)
 _KERNEL = re.compile(r"^triton_")
 _PREFIX = "autograd::engine::evaluate_function: "
-_LEAST = 0.2  # of the extra work, that an operator must launch to be named
+_LEAST = 0.2  # share of the extra work that an operator must launch to be named
 _LARGER = {
     "pytorch": "fewer, larger compiled regions: TORCH_LOGS=graph_breaks names what splits them; then mode='reduce-overhead'",
-    "": "fewer, larger compiled regions: keep out of the step what the compiler cannot take, which splits them",
+    "": "fewer, larger compiled regions: keep code that the compiler cannot handle out of the step, as it splits regions",
 }
 
 
 def regions(side: DeviceSide) -> dict[str, float]:
-    """Return how often per step a side runs each of its compiled regions, by name; kernels that Triton compiled are one."""
+    """Return how often per step a side runs each compiled region, by name; all kernels that Triton compiled are one entry."""
     trace, steps = side.trace, max(len(side.account.lengths), 1)
     result: dict[str, float] = {}
     for table in (trace.operators, trace.ranges):
@@ -48,7 +48,7 @@ def in_steps(rows: pd.DataFrame, trace: Trace) -> pd.Series[bool]:
 
 
 def note(case: DeviceCase) -> str | None:
-    """Return a sentence where one side runs compiled regions and the other, whose operators were recorded, runs none."""
+    """Return a sentence if only one side runs compiled regions, and operators of both were recorded; else None."""
     found = {key: regions(case.side(key)) for key in SIDES}
     alone = [key for key in SIDES if found[key]]
     if len(alone) != 1 or not all(len(case.side(key).trace.operators) for key in SIDES):
@@ -58,7 +58,7 @@ def note(case: DeviceCase) -> str | None:
 
 
 def sentences(case: DeviceCase) -> list[str]:
-    """Return a sentence on how many compiled regions both sides run, where both do."""
+    """Return a sentence on the number of compiled regions if both sides run some."""
     found = [regions(case.side(key)) for key in SIDES]
     if not all(found):
         return []
@@ -66,14 +66,14 @@ def sentences(case: DeviceCase) -> list[str]:
 
 
 def remedy(case: DeviceCase, side: str) -> str | None:
-    """Return what to do on a side that is compiled already; None where it is not."""
+    """Return what to do on a side that is already compiled; None if it is not."""
     return words.remedy(case, _LARGER, side) if regions(case.side(side)) else None
 
 
 def launched_in(case: DeviceCase, table: str, operation: str, slow: str) -> list[tuple[str, float]]:
-    """Return the operators in which a side launches most of what it has more of, and by how much per step.
+    """Return the operators that launch most of a side's extra work, and how much more per step each launches.
 
-    table, operation: such as copies, device to device. Operators are the outermost ones: those that the program itself calls.
+    table, operation: for example copies, device to device. Only outermost operators count: those that the program itself calls.
     """
     counts = [_by_operator(case.side(key), table, operation) for key in SIDES]
     more = (counts[1].sub(counts[0], fill_value=0.0)) * (1 if slow == "b" else -1)
@@ -88,7 +88,7 @@ def is_region(name: str) -> bool:
 
 
 def _by_operator(side: DeviceSide, table: str, operation: str) -> pd.Series:
-    """Return how often per step each outermost operator launches such work."""
+    """Return how often per step each outermost operator launches this operation."""
     trace, rows, operators = side.trace, getattr(side.trace, table), _outermost(side.trace.operators)
     rows = rows[
         ((rows["operation"] == operation) & rows["launch_ns"].notna()).to_numpy(bool) & device_steps.measured(trace, rows)
@@ -102,7 +102,7 @@ def _by_operator(side: DeviceSide, table: str, operation: str) -> pd.Series:
 
 
 def _outermost(operators: pd.DataFrame) -> pd.DataFrame:
-    """Return the operators that are in no other one of their thread, sorted by start."""
+    """Return the operators that no other operator of their thread contains, sorted by start."""
     ordered = operators.sort_values(["start_ns", "end_ns"], ascending=[True, False], kind="stable")
     until = ordered.groupby("thread")["end_ns"].cummax().groupby(ordered["thread"]).shift(fill_value=-1)
     return ordered[(ordered["start_ns"] >= until).to_numpy(bool)]

@@ -1,4 +1,4 @@
-"""Explain the difference of two captures of device work: the account, findings in parts that add up, and when none is named."""
+"""Explain the difference between two captures of device work: the account, findings that add up, and why none may be named."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from kernelscope.analysis.explain import again
 from kernelscope.analysis.explain.device import account_rows, alignment, calls, causes, compiled, host_pace, words
 from kernelscope.analysis.explain.device.alignment import Replacement
 from kernelscope.analysis.explain.device.case import PACE, SIDES, DeviceCase, DeviceFinding, case_of, reach
+from kernelscope.analysis.explain.device.causes import faults
 from kernelscope.analysis.explain.device.labels import labels
 from kernelscope.analysis.explain.device.side import CaptureSide, DeviceSide, side_of, takes_all
 from kernelscope.analysis.explain.model import CLOSE
@@ -24,20 +25,20 @@ from kernelscope.analysis.trace import MAIN, UNLISTED, Trace
 from kernelscope.analysis.trace.notebook import Shown
 
 SCHEMA = "kernelscope/explain/1"
-_SMALLEST = 0.015  # of a step: as much as two runs of one program differ by
-_REPLACED = 20  # kernels that took one another's place, of which so many are listed
-_PLACES = 2  # of them in a finding's evidence
-_OPPOSED = 0.5  # share of the larger movement from which an opposite one is said to hide it
-_STEPS, _TAIL = 3, 0.02  # so many steps at least; and the share of one that earlier work in it must take to be told
-_OTHER_WORK = 1.5  # times as many products, convolutions and attentions: another program, or another unit of it
-_UNPRINTED = 0.1  # of a cause, that may be in rows that were not printed
+_SMALLEST = 0.015  # of a step: two runs of one program differ by as much
+_REPLACED = 20  # replacements that are listed
+_PLACES = 2  # replacements in a finding's evidence
+_OPPOSED = 0.5  # of the larger movement: an opposite one of at least this share is said to hide it
+_STEPS, _TAIL = 3, 0.02  # least number of steps; share of a step that earlier work must take to be noted
+_OTHER_WORK = 1.5  # times as many products, convolutions and attentions: another program, or another unit of work
+_UNPRINTED = 0.1  # of a cause: more than this in rows that may be unprinted makes it unsure
 _LESS_SURE = {"high": "medium", "medium": "low", "low": "low"}
 
 
 def explain(a: CaptureSide, b: CaptureSide, request: Request | None = None) -> dict[str, Any]:
-    """Return why B takes another time than A, as analysis.explain does: rows that add up to the difference, and findings.
+    """Explain why B takes longer or shorter than A, like analysis.explain: rows that add up to the difference, and findings.
 
-    request: what to take as steps, and which device. Raises EvidenceError where that is not in a capture.
+    request: what to take as steps, and which device. Raises EvidenceError if a capture does not have it.
     """
     request = request or Request()
     a, b = (CaptureSide(side.path, finding_steps.windowed(side.trace, request)) for side in (a, b))
@@ -52,7 +53,7 @@ def explain(a: CaptureSide, b: CaptureSide, request: Request | None = None) -> d
 
 
 def _steps(a: CaptureSide, b: CaptureSide, request: Request) -> tuple[DetectedSteps | None, DetectedSteps | None]:
-    """Return the steps of both sides: of what they may be, the likeliest that are of one kind and size on both."""
+    """Return the steps of both sides: among the candidates, the likeliest pair with the same kind and size of step."""
     tried = [finding_steps.candidates(side.trace, request) for side in (a, b)]
     if not all(tried):
         return None, None
@@ -70,9 +71,9 @@ def _steps(a: CaptureSide, b: CaptureSide, request: Request) -> tuple[DetectedSt
 
 
 def _amount(trace: Trace, steps: DetectedSteps, graphs: bool) -> float:
-    """Return how much is in a step, by which other steps on one side stand out, as far apart as the logarithms of it.
+    """Return the amount of work in a step: by it, `_steps` sees whether both sides' steps are alike.
 
-    That is the number of products, convolutions and attentions; where a side has them in graphs, how long the device is busy.
+    It is the number of products, convolutions and attentions; if a side has graphs, the time of kernels and graphs instead.
     """
     tables = [trace.kernels, trace.graphs] if graphs else [trace.kernels]
     low, high, total = steps.table["start_ns"].min(), steps.table["end_ns"].max(), 0.0
@@ -86,7 +87,7 @@ def _amount(trace: Trace, steps: DetectedSteps, graphs: bool) -> float:
 
 
 def _settled(case: DeviceCase) -> list[DeviceFinding]:
-    """Return the findings that stand out of the noise, those that account for most first; each row is in one of them."""
+    """Return the findings that stand out from the noise, largest first. No row is in two of them."""
     result = []
     for rule in causes.rules():
         for finding in rule(case):
@@ -114,6 +115,7 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
     rows, owner = account_rows.rows(case, findings)
     plain = [_finding(case, finding, delta, owner) for finding in findings]
     abstained, to_find_out = _abstained(case, findings)
+    of_faults = [] if any(one.cause == faults.CAUSE for one in findings) else faults.note(case)
     return {
         "schema": SCHEMA,
         "a": _side(a), "b": _side(b),
@@ -133,7 +135,7 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
         "missing": {"a": _missing(a), "b": _missing(b)},
         "devices": _devices(case),
         "hidden": _hidden(case, findings), "calls": calls.sentence(case),
-        "notes": _notes(case),
+        "notes": [*_notes(case), *of_faults],
         "abstained": abstained, "to_find_out": to_find_out,
         "findings": plain,
         "unexplained_ns": delta - sum(one["explains_ns"] for one in plain),
@@ -167,20 +169,20 @@ def _side(side: DeviceSide) -> dict[str, Any]:
 def _missing(side: DeviceSide) -> dict[str, str]:
     if side.account.basis == TOTALS:
         return {
-            "timeline": "durations are added up, whatever ran at the same time",
-            "steps": "totals tell none",
+            "timeline": "durations are added up, even of work that ran at the same time",
+            "steps": "totals have no steps",
         }
     if side.detected is not None:
         return {}
     what = {
-        WINDOW: "nothing repeats, so that all from the device's first work to its last is compared",
-        KERNELS: "nothing repeats and the device mostly idles, so that the kernels alone are compared",
+        WINDOW: "nothing repeats, so everything from the device's first work to its last is compared",
+        KERNELS: "nothing repeats and the device is mostly idle, so only the kernels are compared",
     }
     return {"steps": what.get(side.account.basis, "")}
 
 
 def _interval(case: DeviceCase) -> tuple[int, int] | None:
-    """Return the interval (95%) of the difference of the mean steps, by how they vary; None with one step a side."""
+    """Return the interval (95%) of the difference of the mean steps, from their variation; None with one step a side."""
     off = reach(*(side.account.lengths.astype(float) for side in (case.a, case.b)))
     if off is None:
         return None
@@ -202,7 +204,7 @@ def _finding(case: DeviceCase, finding: DeviceFinding, delta: int, owner: dict[s
     names = set(rows.loc[(rows["part"] == COMPUTE).to_numpy(bool), "name"].dropna())
     instead = [one.sentence() for one in case.replaced if one.a | one.b <= names and one.tells_apart()][:_PLACES]
     unprinted = case.unsure_ns(rows)
-    caveat = f"Up to {words.duration(unprinted)} of it may be on the other side, too, in rows that were not printed."
+    caveat = f"Up to {words.duration(unprinted)} of this may be on the other side, too, in rows that were not printed."
     return {
         "cause": finding.cause,
         "title": finding.title,
@@ -214,7 +216,7 @@ def _finding(case: DeviceCase, finding: DeviceFinding, delta: int, owner: dict[s
         "evidence": [
             *([caveat] if unprinted > _UNPRINTED * abs(explains) else []),
             *finding.evidence,
-            *([f"In the step in the middle: {'; '.join(instead)}."] if instead else []),
+            *([f"In the middle step: {'; '.join(instead)}."] if instead else []),
         ],
         "remedy": finding.remedy,
         "rows": list(dict.fromkeys(owner[str(row)] for row in rows["row"]))[:40],
@@ -229,7 +231,7 @@ def _abstained(case: DeviceCase, findings: list[DeviceFinding]) -> tuple[str | N
         return None, None
     if _counted_apart(case):
         return (
-            "one table tells the time by kernels and the other by operators: its rows of kernels are too few",
+            "one table gives times by kernel, the other by operator, as it has too few rows of kernels",
             "print all rows of both: key_averages().table(row_limit=-1)",
         )
     if _alike(case):
@@ -238,7 +240,7 @@ def _abstained(case: DeviceCase, findings: list[DeviceFinding]) -> tuple[str | N
 
 
 def _counted_apart(case: DeviceCase) -> bool:
-    """Return whether totals of one side are by kernels and of the other by operators, which are no other work."""
+    """Return whether one side's totals are by kernel and the other's by operator, which does not mean other work."""
     return len({side.facts.get("counted") for side in (case.a, case.b)}) > 1 and all(
         side.facts.get("counted") for side in (case.a, case.b)
     )
@@ -251,45 +253,45 @@ def _alike(case: DeviceCase) -> bool:
 
 
 def _too_little(case: DeviceCase) -> str:
-    """Return in words why what differs most is no cause."""
-    labels = np.array([account_rows.label(row) for row in case.rows.itertuples()])
+    """Return in words why the largest difference is no cause."""
+    labels = account_rows.labels(case)
     largest = str(case.rows["delta_ns"].groupby(labels).sum().abs().idxmax())
-    rows = case.rows[labels == largest]
+    rows = case.rows[(labels == largest).to_numpy(bool)]
     delta, off = float(rows["delta_ns"].sum()), case.reach_ns(rows)
     what = f"{largest} {delta / 1e6:+.3g} ms"
     pace = host_pace.same_calls(case) if bool(rows["cause"].isin(PACE).any()) else None
     if pace is not None:
-        return f"what differs most is idle time for the host ({what}): {pace.sentence(case)}"
+        return f"the largest difference is idle time for the host ({what}): {pace.sentence(case)}"
     if off is not None and abs(delta) <= off:
-        return f"what differs most ({what}) varies as much from step to step (95%: {words.duration(off)})"
+        return f"the largest difference ({what}) varies as much from step to step (95%: {words.duration(off)})"
     if case.stands_out(rows):
-        return f"what differs most ({what}) can have several causes, and the captures do not tell which"
-    return f"what differs most ({what}) differs by no more than two runs of one program can"
+        return f"the largest difference ({what}) can have several causes, and the captures do not show which"
+    return f"the largest difference ({what}) is no larger than two runs of one program can differ by"
 
 
 def _confidence(case: DeviceCase, finding: DeviceFinding, explains: int, off: float | None) -> str:
-    """Return how sure a finding is: less where the work differs, and not high where it may be noise.
+    """Return how sure a finding is: a level lower if the work differs, or if steps without an interval differ little.
 
-    That is so where its interval includes zero, and where steps that differ little have none.
+    It is medium at most if its interval includes zero.
     """
     delta = case.b.account.step_ns - case.a.account.step_ns
     noise = _interval(case) is None and abs(delta) < CLOSE * case.a.account.step_ns if off is None else abs(explains) <= off
-    unsure = noise and finding.confidence == "high"
+    unsure = noise and (off is None or finding.confidence == "high")
     if case.unsure_ns(case.rows_of(finding)) > _UNPRINTED * abs(explains):
         return "low"
     return _LESS_SURE[finding.confidence] if unsure or _other_work(case) else finding.confidence
 
 
 def _other_ranks(case: DeviceCase) -> list[str]:
-    """Return how many ranks the jobs have, where that differs."""
+    """Return a sentence on the jobs' number of ranks if it differs."""
     sizes = [(side.facts.get("distributed") or {}).get("world_size") for side in (case.a, case.b)]
     return [f"{sizes[0]} ranks in A, {sizes[1]} in B"] if None not in sizes and sizes[0] != sizes[1] else []
 
 
 def _other_work(case: DeviceCase) -> list[str]:
-    """Return how the work of both sides differs, where it does by so much that a cause may be that alone.
+    """Return a sentence on the amount of work if it differs so much that this alone may be the cause.
 
-    Fused attention stands for two products.
+    Fused attention counts as two products.
     """
     if any(len(side.trace.graphs) for side in (case.a, case.b)) or any(case.unlisted_ns(key) for key in SIDES):
         return []
@@ -302,14 +304,14 @@ def _other_work(case: DeviceCase) -> list[str]:
 
 
 def _devices(case: DeviceCase) -> str | None:
-    """Return a sentence where one side computes on the CPU and the other does not: then all else is of unlike devices."""
+    """Return a sentence if only one side computes on the CPU: everything else then compares unlike devices."""
     if case.on_cpu is None:
         return None
     return f"{case.a.name} computes on {case.a.computes_on}, {case.b.name} on {case.b.computes_on}"
 
 
 def _hidden(case: DeviceCase, findings: list[DeviceFinding]) -> str | None:
-    """Return a sentence where what gets faster and what gets slower hide one another; None where they do not."""
+    """Return a sentence if gains and losses hide each other; else None."""
     findings = [finding for finding in findings if not finding.follows]
     moves = [_explains(case, finding) for finding in findings]
     up, down = sum(ns for ns in moves if ns > 0), sum(ns for ns in moves if ns < 0)
@@ -324,7 +326,7 @@ def _hidden(case: DeviceCase, findings: list[DeviceFinding]) -> str | None:
 
 
 def _earlier_work(side: DeviceSide) -> list[str]:
-    """Return a sentence where the first step holds work that was launched before it: it says less than the others."""
+    """Return a sentence if the first step holds much work launched before it: it is less representative than the others."""
     lengths, trace = side.account.lengths, side.trace
     if len(lengths) < _STEPS:
         return []
@@ -349,13 +351,16 @@ def _notes(case: DeviceCase) -> list[str]:
         notes.append(f"{side.label} is {side.path}{where}{steps}")
         if len(side.busy_ns) > 1:
             busy = ", ".join(f"{device} {words.duration(ns)}" for device, ns in side.busy_ns.items())
-            notes.append(f"{side.name}, how long each device is busy in a step: {busy}; {side.account.device} is explained")
+            notes.append(f"{side.name}, busy time of each device per step: {busy}; {side.account.device} is explained")
         outside = side.account.outside
         lost = outside[outside["count"] > 0]
-        if len(lost):
+        if len(lost) and side.account.basis == TOTALS:
+            moved, ns = int(lost["count"].sum()), int(lost["duration_ns"].sum())
+            notes.append(f"{side.name}: {moved:,} moves of unified memory ({words.duration(ns)}) are part of the kernels' time")
+        elif len(lost):
             columns = (lost[name].tolist() for name in ("count", "part", "duration_ns"))
             parts = [f"{number} {part} ({words.duration(ns)})" for number, part, ns in zip(*columns, strict=True)]
             notes.append(f"{side.name}, outside of steps: {', '.join(parts)}")
         notes += _earlier_work(side)
-    notes.append("each side was recorded once: by how much two runs of one program differ is not in the interval")
+    notes.append("each side was recorded once: the interval does not include how much two runs of one program differ")
     return notes

@@ -1,6 +1,6 @@
-"""Why the device waits longer for the host: it launches more there, or it makes the same calls and each takes longer.
+"""Why the device waits longer for the host: the host launches more, or makes the same calls and each takes longer.
 
-The second is no cause that a program has: processors, their clocks and load differ between two recordings of one program, too.
+The second is not a cause in the program: processors, clocks and load differ between two recordings of one program, too.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from kernelscope.analysis.explain.device.case import PACE, SIDES, DeviceCase
 from kernelscope.analysis.explain.device.compiled import in_steps
 from kernelscope.analysis.explain.device.side import DeviceSide
 
-_SAME = 0.95  # of all calls that must be as many on both sides
-_MOST = 0.7  # of the kernels that one side launches more of
-_MORE = 0.1  # of a side's kernels that the other must launch more, for the host to take noticeably longer
-_TWICE = 2.0  # times as long: more than two recordings of one program differ by
+_SAME = 0.95  # share of all calls that both sides must have in common
+_MOST = 0.7  # share of a side's extra kernels
+_MORE = 0.1  # share of a side's kernels that the other must launch in addition, for the host to take noticeably longer
+_TWICE = 2.0  # times as long: two recordings of one program differ by less
 
 
 @dataclass(frozen=True)
 class SamePace:
-    """The same calls on both sides. count: calls a step; ratio: of B's time in them to A's."""
+    """The same calls on both sides. count: calls per step; ratio: B's time in them over A's."""
 
     count: float
     ratio: float
 
     def sentence(self, case: DeviceCase) -> str:
-        """Return in words what that says."""
+        """Return it as a sentence."""
         slow, times = (case.b.name, self.ratio) if self.ratio > 1 else (case.a.name, 1 / self.ratio)
         return (
             f"the host makes the same {words.count(self.count)} calls {case.per} on both sides, and takes {times:.2f} times as "
-            f"long for them in {slow}: two recordings of one program differ by as much, with the machine's load and clocks"
+            f"long for them in {slow}: two recordings of one program can differ by as much, with the machine's load and clocks"
         )
 
 
 def same_calls(case: DeviceCase) -> SamePace | None:
-    """Return how the host's time differs where both sides make the same calls, at about the same pace; else None."""
+    """Return how the host's time differs if both sides make the same calls at about the same pace; else None."""
     if not case.same_device:
         return None
     a, b = (_calls(case.side(key)) for key in SIDES)
@@ -46,16 +46,16 @@ def same_calls(case: DeviceCase) -> SamePace | None:
     least, most = both[["count_a", "count_b"]].min(axis=1), both[["count_a", "count_b"]].max(axis=1)
     if not float(most.sum()) or float(least.sum()) < _SAME * float(most.sum()):
         return None
-    # of calls that both sides make, each as often as the side makes it that makes it less often
+    # the time of the calls that both sides make, each counted as often as on the side that makes it less often
     times = [float((both[f"ns_{key}"] / both[f"count_{key}"].where(least > 0) * least).sum()) for key in SIDES]
     ratio = times[1] / times[0] if times[0] else 0.0
     return SamePace(float(least.sum()), ratio) if 1 / _TWICE < ratio < _TWICE else None
 
 
 def _calls(side: DeviceSide) -> pd.DataFrame:
-    """Return how often per step a side's host makes each call and runs each operator, and how long (ns), by its name.
+    """Return the count and time (ns) per step of each call and operator of a side's host, by name.
 
-    Waits for the device are not among them: they last as long as the device needs.
+    Waits for the device are left out: they last as long as the device needs.
     """
     trace, steps = side.trace, max(len(side.account.lengths), 1)
     tables = [table[in_steps(table, trace).to_numpy(bool)] for table in (trace.operators, trace.calls)]
@@ -67,13 +67,13 @@ def _calls(side: DeviceSide) -> pd.DataFrame:
 
 
 def before_operators(case: DeviceCase) -> float:
-    """Return by how much longer (ns a step) B's host is in no operator yet, after a step's mark: there programs make a batch."""
+    """Return how much longer (ns per step) B takes from a step's mark to its first operator: programs load a batch there."""
     times = [_opening(case.side(key)) for key in SIDES]
     return 0.0 if None in times else float(times[1] or 0.0) - float(times[0] or 0.0)
 
 
 def _opening(side: DeviceSide) -> float | None:
-    """Return how long (ns) it is on average from a step's mark to its thread's first operator; None where not known."""
+    """Return the mean time (ns) from a step's mark to its thread's first operator; None if unknown."""
     steps = side.trace.steps[~side.trace.steps["warmup"]].sort_values("start_ns")
     operators = side.trace.operators
     thread = steps["thread"].mode()
@@ -90,9 +90,9 @@ def _opening(side: DeviceSide) -> float | None:
 
 
 def of_launches(case: DeviceCase, kernels: pd.DataFrame) -> pd.DataFrame:
-    """Return the idle time for the host's own work that goes with kernels of which one side launches more; no rows elsewhere.
+    """Return the rows of idle time for the host's own work that come with these extra kernels; no rows if they do not.
 
-    So it is where they are most of what that side launches more of, and its device waits longer for the host.
+    They do if these kernels are most of what one side launches in addition, and its device waits longer for the host.
     """
     idle, every = case.idle(PACE), case.all_kernels()
     extra, whole = (float((rows["b_count"] - rows["a_count"]).sum()) for rows in (kernels, every))
@@ -103,5 +103,5 @@ def of_launches(case: DeviceCase, kernels: pd.DataFrame) -> pd.DataFrame:
 
 
 def waits(case: DeviceCase, idle: pd.DataFrame) -> list[str]:
-    """Return a sentence on the idle time of `of_launches`, where there is any."""
+    """Return a sentence on the idle time that `of_launches` returned, if any."""
     return [f"The device waits for the host, which launches them: {words.of_rows(case, idle)}."] if len(idle) else []

@@ -1,4 +1,4 @@
-"""Short labels for two sides: A and B, and what tells their paths apart."""
+"""Short labels for two sides: A and B, with the words in which their paths differ."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SEPARATORS = re.compile(r"[/\\_.\-+ ]+")
 
 
 def labels(a: str, b: str) -> tuple[str, str]:
-    """Return how to call what is at two paths: "A (base)" and "B (gelu)"; A and B where no short words tell them apart."""
+    """Return labels for two paths, such as "A (base)" and "B (gelu)"; "A" and "B" if no short words tell them apart."""
     words = [
         _SEPARATORS.split(re.sub(r"(\.pt)?(\.trace)?\.(json|sqlite|nvprof|nsys-rep|xplane\.pb|txt|csv|log)(\.\w+)?$", "", path))
         for path in (a, b)
@@ -24,5 +24,5 @@ def labels(a: str, b: str) -> tuple[str, str]:
 
 
 def _alike(a: list[str], b: list[str]) -> int:
-    """Return how many words two lists begin with alike."""
+    """Return how many words at their beginning two lists share."""
     return next((place for place, (one, other) in enumerate(zip(a, b, strict=False)) if one != other), min(len(a), len(b)))

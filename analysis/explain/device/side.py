@@ -16,7 +16,7 @@ from kernelscope.analysis.trace import Trace
 
 @dataclass(frozen=True)
 class CaptureSide:
-    """What is to be explained: where it is and its Trace, read and related."""
+    """A capture to explain: its path, and its Trace, read and related."""
 
     path: str
     trace: Trace
@@ -24,11 +24,10 @@ class CaptureSide:
 
 @dataclass
 class DeviceSide:
-    """A capture with its account. name: A or B, as sentences call it; label: that with what its path tells; path: where it is.
-    detected: its steps; None without any.
+    """A capture with its account.
 
-    trace: with those steps. hardware: the device's name; None where unknown. busy_ns: how long each accelerator is busy in a
-    step.
+    name: A or B, as used in sentences. label: the name with words from the path. detected: its steps; None without any.
+    trace: with those steps. hardware: the device's name; None if unknown. busy_ns: each accelerator's busy time per step.
     """
 
     name: str
@@ -42,15 +41,16 @@ class DeviceSide:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether all kernels ran on the host's processors, as far as the capture tells where kernels ran."""
+        """Whether all kernels ran on the host's processors, as far as the capture says."""
         kernels, copies = (table["device"].dropna() for table in (self.trace.kernels, self.trace.copies))
         on_host = bool((kernels == "cpu").all() and (copies == "cpu").all())
         return bool(len(kernels)) and on_host and critical_device(self.trace) is None
 
     @property
     def computes_on(self) -> str:
-        """What the side computes on, in words: the CPU; or the device, with its name where that is known."""
+        """What the side computes on, in words: the CPU, or the device, with its name if known."""
         device = critical_device(self.trace) or self.account.device
+        device = "a device that is not told" if device == ALL else device
         return "the CPU" if self.on_cpu else f"{device} ({self.hardware})" if self.hardware else device
 
     @property
@@ -60,7 +60,7 @@ class DeviceSide:
 
 
 def applies(a: Trace, b: Trace) -> bool:
-    """Return whether two captures hold device work, one of them an accelerator's: both on a timeline, or both as totals only."""
+    """Return whether both captures hold device work, one of them an accelerator's: both on a timeline, or both as totals."""
     if all(_is_totals(trace) for trace in (a, b)):
         return not any(_has_layers_on_cpu(trace) for trace in (a, b))
     timed = [
@@ -71,24 +71,24 @@ def applies(a: Trace, b: Trace) -> bool:
 
 
 def _is_totals(trace: Trace) -> bool:
-    """Return whether device work is there, and none of it has a time."""
+    """Return whether the capture has device work, and none of it has a start time."""
     work = [trace.kernels, trace.copies]
     return any(map(len, work)) and not len(trace.steps) and all(table["start_ns"].isna().all() for table in work)
 
 
 def _has_layers_on_cpu(trace: Trace) -> bool:
-    """Return whether a processor's totals tell layers, by which they are explained then."""
+    """Return whether totals of a CPU name layers: these captures are explained by layer instead."""
     kernels = trace.kernels
     return bool(len(kernels)) and bool((kernels["device"] == "cpu").all()) and bool(kernels["layer"].notna().any())
 
 
 def _only_copies(trace: Trace) -> bool:
-    """Return whether copies to or from a device are all that it did."""
+    """Return whether a device did nothing but copies."""
     return not len(trace.kernels) and not len(trace.graphs) and bool((trace.copies["device"] != "cpu").any())
 
 
 def side_of(capture: CaptureSide, label: str, steps: DetectedSteps | None, request: Request, whole: bool) -> DeviceSide:
-    """Return a side with its account. label: see labels.labels. steps: its own. whole: take all devices as one."""
+    """Return a side with its account. label: see labels.labels. whole: take all devices as one."""
     trace = finding_steps.applied(capture.trace, steps)
     done = account(trace, ALL if whole else request.device)
     name = label.partition(" ")[0]
@@ -96,7 +96,7 @@ def side_of(capture: CaptureSide, label: str, steps: DetectedSteps | None, reque
 
 
 def _busy(trace: Trace, done: DeviceAccount) -> dict[str, int]:
-    """Return how long each accelerator is busy in a step."""
+    """Return each accelerator's busy time per step (ns)."""
     if done.basis not in ("steps", "window"):
         return {}
     named = pd.concat([trace.kernels["device"].astype("string"), trace.graphs["device"].astype("string")]).dropna().unique()
@@ -105,12 +105,12 @@ def _busy(trace: Trace, done: DeviceAccount) -> dict[str, int]:
 
 
 def takes_all(a: Trace, b: Trace) -> bool:
-    """Return whether devices are taken as one: where a side has none but the processors, or operators stand for kernels."""
+    """Return whether to take all devices as one: if a side has only processors, or its operators stand for kernels."""
     return any(is_host_timed(trace) or critical_device(trace) is None for trace in (a, b))
 
 
 def hardware_of(trace: Trace, device: str) -> str | None:
-    """Return the name of a device; of the first accelerator that has one where the capture does not say which it is."""
+    """Return a device's name; if the capture does not name it, that of its accelerators, if they share one; else None."""
     named = [one for one in trace.info.get("devices") or [] if isinstance(one, dict) and one.get("name")]
     mine = [str(one["name"]) for one in named if one.get("device") == device]
     others = [str(one["name"]) for one in named if one.get("device") != "cpu"]

@@ -1,4 +1,4 @@
-"""Words for findings on device work: times, counts, kernels' names, and which side is which."""
+"""Phrases for findings on device work: times, counts, names of kernels, and sides."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from kernelscope.analysis.explain.device.case import SIDES, DeviceCase
 from kernelscope.analysis.kernels.short_names import short
 
 kernel = short  # a kernel's short name
+_SHARED = 0.5  # share of a difference that must be in kernels of both sides for it to be split
+_PART = 0.02  # of the larger part of a difference: a smaller part is not mentioned
 
 
 def change(case: DeviceCase, a_ns: float, b_ns: float) -> str:
@@ -19,7 +21,7 @@ def change(case: DeviceCase, a_ns: float, b_ns: float) -> str:
 
 
 def of_rows(case: DeviceCase, rows: pd.DataFrame) -> str:
-    """Return both sides' times of rows."""
+    """Return both sides' times in these rows."""
     return change(case, float(rows["a_ns"].sum()), float(rows["b_ns"].sum()))
 
 
@@ -29,7 +31,7 @@ def count(value: float) -> str:
 
 
 def executions(rows: pd.DataFrame, side: str, most: int = 3) -> str:
-    """Return what a side executes per step of these rows, what takes longest first: 24 x fmha_cutlassF (3.1 ms)."""
+    """List the kernels that a side executes per step, longest first: 24 x fmha_cutlassF (3.1 ms)."""
     mine = rows[rows[f"{side}_count"] >= 0.5]
     if mine.empty:
         return "none"
@@ -45,8 +47,69 @@ def executions(rows: pd.DataFrame, side: str, most: int = 3) -> str:
 
 
 def both(case: DeviceCase, rows: pd.DataFrame, most: int = 3) -> list[str]:
-    """Return a sentence a side on what it executes of these rows."""
+    """Return a sentence per side that lists its kernels in these rows."""
     return [f"{case.side(key).name}: {executions(rows, key, most)}." for key in SIDES]
+
+
+def changes(case: DeviceCase, rows: pd.DataFrame, most: int = 3) -> list[str]:
+    """Return a sentence on the kernels that both sides execute, largest difference first: times, and counts if they differ."""
+    sums = by_name(rows)
+    sums = sums[((sums["a_count"] > 0) & (sums["b_count"] > 0)).to_numpy(bool)]
+    sums = sums.loc[sums["delta_ns"].abs().sort_values(ascending=False, kind="stable").index[:most]]
+    texts = [f"{name} {_times(case, one)}" for name, one in sums.iterrows()]
+    return [f"The largest differences: {'; '.join(texts)}."] if texts else []
+
+
+def _times(case: DeviceCase, one: pd.Series[float]) -> str:
+    """Return a kernel's times and counts on both sides: 1.24 s in A, 2.98 s in B (1 execution each)."""
+    return f"{change(case, one['a_ns'], one['b_ns'])} ({_executions(one['a_count'], one['b_count'])})"
+
+
+def executions_of(case: DeviceCase, rows: pd.DataFrame) -> str:
+    """Return both sides' numbers of executions in these rows: 6,000 executions each, 530 and 2,060 executions a step."""
+    number = _executions(float(rows["a_count"].sum()), float(rows["b_count"].sum()))
+    return f"{number} {case.per}" if case.per == "a step" else number
+
+
+def _executions(a: float, b: float) -> str:
+    one, other = count(a), count(b)
+    return f"{one} execution{'' if one == '1' else 's'} each" if one == other else f"{one} and {other} executions"
+
+
+def by_name(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return counts and times by short name: a kernel's template arguments may change with its program."""
+    return rows.groupby(rows["name"].map(kernel))[["a_count", "b_count", "a_ns", "b_ns", "delta_ns"]].sum()
+
+
+def more_often(rows: pd.DataFrame) -> pd.Series[float]:
+    """Return the part of each row's difference due to more executions, at the mean time of one on the side with fewer, ns.
+
+    NaN for rows that only one side executes.
+    """
+    mean = {key: rows[f"{key}_ns"] / rows[f"{key}_count"].where(rows[f"{key}_count"] > 0) for key in SIDES}
+    more = rows["b_count"] - rows["a_count"]
+    return more * mean["a"].where(more > 0, mean["b"])
+
+
+def longer_each(rows: pd.DataFrame) -> pd.Series[float]:
+    """Return the rest of each row's difference, due to longer executions, ns. NaN for rows that only one side executes."""
+    return rows["delta_ns"] - more_often(rows)
+
+
+def by_number(rows: pd.DataFrame) -> list[str]:
+    """Return a sentence that splits a difference into more and longer executions, if both contribute."""
+    sums = by_name(rows)
+    sums = sums[((sums["a_count"] > 0) & (sums["b_count"] > 0)).to_numpy(bool)]
+    more, longer = float(more_often(sums).sum()), float(longer_each(sums).sum())
+    some = abs(more + longer) >= _SHARED * abs(float(rows["delta_ns"].sum()))
+    if not some or min(abs(more), abs(longer)) <= _PART * max(abs(more), abs(longer)):
+        return []
+    return [f"Of this, {signed(more)} come from more or fewer executions, {signed(longer)} from longer or shorter ones."]
+
+
+def signed(ns: float) -> str:
+    """Return a difference of times with its sign: +1.74 s."""
+    return f"{'-' if ns < 0 else '+'}{duration(abs(ns))}"
 
 
 def slower(case: DeviceCase, rows: pd.DataFrame) -> tuple[str, str, str, str]:
@@ -61,7 +124,7 @@ def percent(ratio: float) -> str:
 
 
 def listed(texts: Iterable[str], most: int = 3) -> str:
-    """Return distinct texts in their order, the first few of them: a, b, c and 4 more."""
+    """Join the first few distinct texts: a, b, c and 4 more."""
     distinct = list(dict.fromkeys(texts))
     if len(distinct) <= most + 1:
         return " and ".join([*([", ".join(distinct[:-1])] if len(distinct) > 1 else []), *distinct[-1:]])
@@ -69,5 +132,5 @@ def listed(texts: Iterable[str], most: int = 3) -> str:
 
 
 def remedy(case: DeviceCase, texts: Mapping[str, str], key: str) -> str:
-    """Return what to do on a side, in the words of its framework; those for "" where there are none."""
+    """Return the remedy for a side's framework; the one for "" if it has none of its own."""
     return texts.get(str(case.side(key).facts.get("framework")), texts[""])

@@ -1,4 +1,4 @@
-"""Huawei's Ascend NPUs: what the profilers of torch_npu and MindSpore and msprof write."""
+"""Huawei's Ascend NPUs: files of the profilers of torch_npu and MindSpore, and of msprof."""
 
 from kernelscope.analysis.formats.format import Format
 

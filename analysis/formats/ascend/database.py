@@ -1,8 +1,8 @@
 """SQLite files of Ascend's profilers: ascend_pytorch_profiler_*.db, ascend_mindspore_profiler_*.db and msprof_*.db.
 
-TASK has the tasks of all NPUs; what they are stands in COMPUTE_TASK_INFO and COMMUNICATION_TASK_INFO by their global number, and
-COMMUNICATION_OP has the collectives. CANN_API and PYTORCH_API have what the host did. Times are ns since 1970, texts are numbers
-of STRING_IDS. Schema: Ascend/msprof docs/en/user_guide/profile_data_file_references_db.md, and CANN's page on
+TASK has the tasks of all NPUs; COMPUTE_TASK_INFO and COMMUNICATION_TASK_INFO describe them by their global number, and
+COMMUNICATION_OP has the collectives. CANN_API and PYTORCH_API have the host's calls and operators. Times are ns since 1970;
+texts are ids of STRING_IDS. Schema: Ascend/msprof docs/en/user_guide/profile_data_file_references_db.md, and CANN's page on
 ascend_pytorch_profiler_{Rank_ID}.db.
 """
 
@@ -38,24 +38,24 @@ _TYPES = {0: "s8", 1: "s16", 2: "s32", 3: "f16", 4: "f32", 5: "s64", 7: "u8", 10
 
 
 def matches(head: Head) -> bool:
-    """Return whether it is a database with tables that only Ascend's profilers name so."""
+    """Return whether this is a database with tables that only Ascend's profilers have."""
     return (bool(_WORK & head.tables) and "STRING_IDS" in head.tables) or any(_TOTALS.fullmatch(name) for name in head.tables)
 
 
 def read(path: Path) -> Trace:
-    """Read a database; raises EvidenceError when it is damaged or has no work of an NPU."""
+    """Read a database; raise EvidenceError if it is damaged or has no NPU work."""
     with Database(path) as database:
         if not _WORK & database.tables:
             match = ", ".join(sorted(name for name in database.tables if _TOTALS.fullmatch(name)))
             raise EvidenceError(
-                f"{path}: analysis.db of Ascend's profiler, which has totals of steps and of communication only ({match}) and no "
-                f"work of an NPU; {_BESIDE}"
+                f"{path}: analysis.db of Ascend's profiler, which has only totals of steps and of communication ({match}) and no "
+                f"NPU work; {_BESIDE}"
             )
         return _DatabaseReader(database).trace()
 
 
 class _DatabaseReader:
-    """Makes tables of a database; oddities are counted in diagnostics."""
+    """Makes the tables of a Trace from a database; counts oddities in diagnostics."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -64,14 +64,14 @@ class _DatabaseReader:
         self._strings = strings.dropna(subset=["id"]).drop_duplicates("id").set_index("id")["value"]
 
     def _rows(self, table: str, integers: Sequence[str], texts: Sequence[str] = ()) -> pd.DataFrame:
-        """Return columns of a table; null where the table lacks them. torch_npu's first versions wrote integers as texts."""
+        """Return columns of a table; null if the table lacks them. torch_npu's first versions wrote integers as texts."""
         columns = (*integers, *(f"text:{name}" for name in texts))
         return sqlite_columns.load(self.database, table, (), columns, numbers_as_texts=True).astype(
             dict.fromkeys(texts, "object")
         )
 
     def _text(self, numbers: pd.Series) -> pd.Series:
-        """Return the texts of numbers of STRING_IDS; null where there is none."""
+        """Return the texts of ids of STRING_IDS; null if there is none."""
         return numbers.map(self._strings).astype("object")
 
     def _timed(self, table: str, more: Sequence[str]) -> pd.DataFrame:
@@ -83,7 +83,7 @@ class _DatabaseReader:
         return rows[usable].astype({"start_ns": "int64", "end_ns": "int64"}).reset_index(drop=True)
 
     def trace(self) -> Trace:
-        """Return the Trace; raise EvidenceError where no task has a time."""
+        """Return the Trace; raise EvidenceError if no task has a time."""
         hardware, collectives = self._tasks(), self._collectives()
         if not len(hardware) and not len(collectives):
             raise EvidenceError(f"{self.database.path}: its table TASK holds no NPU task; record with ProfilerActivity.NPU")
@@ -109,7 +109,7 @@ class _DatabaseReader:
     # --- the device -------------------------------------------------------------------------------------------------------
 
     def _tasks(self) -> pd.DataFrame:
-        """Return the tasks, named by what computes or communicates in them, else by their type."""
+        """Return the tasks, named by their computation or communication, else by their type."""
         rows = self._timed("TASK", ("deviceId", "connectionId", "globalTaskId", "taskType", "streamId"))
         computing = self._rows(
             "COMPUTE_TASK_INFO", ("globalTaskId", "name", "opType", "taskType", "inputShapes", "inputDataTypes")
@@ -121,7 +121,7 @@ class _DatabaseReader:
         part = rows[["globalTaskId"]].merge(small, on="globalTaskId", how="left")
         has_operation = part["opId"].isin(self._rows("COMMUNICATION_OP", ("opId",))["opId"].dropna())
         kind = self._text(rows["taskType"])
-        # the host's word for the core is the more exact one: MIX_AIC where the device says AI_CORE
+        # the host's name for the core is more precise: MIX_AIC where the device says AI_CORE
         task_types = self._text(info["taskType"]).where(info["name"].notna())
         name = self._text(info["name"])
         name = name.where(name.notna(), self._text(part["name"]).where(name.isna(), name))
@@ -148,7 +148,7 @@ class _DatabaseReader:
         )
 
     def _placed(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return times, device, stream and connection; track is what arrows find rows by."""
+        """Return times, device, stream and connection, and track, by which arrows find rows."""
         number = rows["deviceId"].where(rows["deviceId"] >= 0)
         connection = rows["connectionId"].where((rows["connectionId"] != _NO_CONNECTION) & (rows["connectionId"] >= 0))
         return pd.DataFrame(
@@ -165,7 +165,7 @@ class _DatabaseReader:
     # --- the host ---------------------------------------------------------------------------------------------------------
 
     def _host(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return times, process and thread of calls: a thread's number holds its process above 32 bits."""
+        """Return times, process and thread of calls: globalTid has the process above the lower 32 bits."""
         known = rows[rows["globalTid"].notna().to_numpy(dtype=bool)].reset_index(drop=True)
         if len(known) < len(rows):
             self.diagnostics["calls without a thread"] = (
@@ -183,7 +183,7 @@ class _DatabaseReader:
         )
 
     def _operators(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return torch's operators, and which connections begin in which of them: columns row and connection."""
+        """Return torch's operators, and the connections that begin in each: columns row and connection."""
         python = int((rows["type"] == _PYTHON).sum())
         if python:
             self.diagnostics["Python's functions, not read"] = python
@@ -218,7 +218,7 @@ class _DatabaseReader:
         return pd.concat(filled, ignore_index=True).astype({"connection": "Int64", "queue": "Int64"})
 
     def _steps(self, operators: pd.DataFrame) -> pd.DataFrame:
-        """Return the profiler's steps; they run on the thread that torch annotated them on, if it did."""
+        """Return the profiler's steps, on the thread where torch annotated them, if it did."""
         rows = self._timed("STEP_TIME", ("id",))
         stepping = autograd.where_text(operators["name"], _STEP_NAME.match)
         marks = operators[stepping]
@@ -237,7 +237,7 @@ class _DatabaseReader:
             nested=(rows["eventType"] == 1).fillna(False).to_numpy(dtype=bool),
         )
 
-    # --- what the file says of itself -------------------------------------------------------------------------------------
+    # --- the file's own description ---------------------------------------------------------------------------------------
 
     def _info(self, work: list[pd.DataFrame], operators: int) -> dict[str, Any]:
         names = self._rows("NPU_INFO", ("id",), ("name",)).dropna()
@@ -248,7 +248,7 @@ class _DatabaseReader:
             "clock": "wall",
             "devices": [{"device": name} | ({"name": chips[name]} if name in chips else {}) for name in devices],
             "unavailable": {},
-            "notes": ["collectives (HCCL) are kernels, their waiting included; their tasks are not counted again"],
+            "notes": ["collectives (HCCL) are kernels, including their waiting; their tasks are not counted again"],
         }
         if operators:
             info["framework"] = "pytorch"
@@ -256,7 +256,7 @@ class _DatabaseReader:
 
 
 def _arrows(operators: pd.DataFrame, connections: pd.DataFrame, *work: pd.DataFrame) -> pd.DataFrame:
-    """Return an arrow from each operator to the tasks of its connections, as a chrome trace has them."""
+    """Return an arrow from each operator to the tasks of its connections, as in a chrome trace."""
     rows = pd.concat([table[["start_ns", "connection", "track"]] for table in work], ignore_index=True)
     result = rows.merge(connections, on="connection").assign(category="async_npu")
     at = result["row"].to_numpy(np.int64)

@@ -1,7 +1,7 @@
-"""Which call of the host launched each task of an Ascend NPU.
+"""The host's call that launched each task of an Ascend NPU.
 
-Tasks name their CANN call by a connection; arrows lead from an operator of torch ("async_npu") or from a place on a CANN thread
-("HostToDevice") to a task's beginning. With torch_npu's task queue the launching call is the Enqueue by which the operator's
+Tasks name their CANN call by a connection id; arrows lead from a torch operator ("async_npu") or from a point on a CANN thread
+("HostToDevice") to the start of a task. With torch_npu's task queue, the launching call is the Enqueue with which the operator's
 thread handed the work over, else the CANN call itself.
 """
 
@@ -22,11 +22,11 @@ def correlate(calls: pd.DataFrame, operators: pd.DataFrame, arrows: pd.DataFrame
 
     calls: start_ns, end_ns, thread, process, name, category (enqueue, dequeue or cann), queue (number in the task queue) and
     connection. arrows: category, track and start_ns of the task, thread and start_ns_host of the host's end. work: with track,
-    start_ns and connection. Where an arrow leads to an operator that called nothing, the operator is the call.
+    start_ns and connection. If an arrow comes from an operator without calls, the operator itself becomes the call.
     """
     calls = calls.reset_index(drop=True)
     both = pd.concat([table[["track", "start_ns", "connection"]] for table in work], ignore_index=True)
-    # tasks of one connection were launched together; what has none is alone
+    # tasks of one connection were launched together; a task without one is alone
     group = np.where(both["connection"].notna(), both["connection"].fillna(0), -2 - np.arange(len(both)))
     both["group"] = group.astype(np.int64)
     places = both.merge(arrows, on=["track", "start_ns"]).rename(columns={"start_ns_host": "time"})
@@ -68,7 +68,7 @@ def _enqueued(places: pd.DataFrame, operators: pd.DataFrame, calls: pd.DataFrame
 
 
 def _call_places(calls: pd.DataFrame, arrows: pd.DataFrame) -> pd.DataFrame:
-    """Return thread and time at which each group's work left the host: where its arrow begins, else its first CANN call."""
+    """Return the thread and time at which each group's work left the host: the start of its arrow, else its first CANN call."""
     own = calls[calls["connection"].notna()].sort_values(["start_ns"]).drop_duplicates("connection")
     own = own[["thread", "start_ns", "connection"]].rename(columns={"start_ns": "time", "connection": "group"})
     own["group"] = own["group"].astype("int64")
@@ -76,7 +76,7 @@ def _call_places(calls: pd.DataFrame, arrows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _dequeued(places: pd.DataFrame, calls: pd.DataFrame) -> pd.Series:
-    """Return the row of the Enqueue whose Dequeue is open at each place, by group; of the Dequeue where there is no such."""
+    """Return, by group, the row of the Enqueue whose Dequeue is open at each place; without an Enqueue, that of the Dequeue."""
     category = calls["category"].astype("object").to_numpy()
     outs = np.flatnonzero(category == "dequeue")
     if not len(outs) or not len(places):
@@ -101,7 +101,7 @@ def _connected(calls: pd.DataFrame) -> pd.Series:
 def _with_operators(
     calls: pd.DataFrame, row: pd.Series, places: pd.DataFrame, operators: pd.DataFrame
 ) -> tuple[pd.DataFrame, pd.Series]:
-    """Return the calls with operators that launched work by themselves, and each group's row."""
+    """Return the calls, with operators that launched work themselves added, and each group's row."""
     missing = places[places["group"].isin(row.index[row < 0])]
     inner = operators[["thread", "process", "start_ns", "end_ns", "name"]].drop_duplicates(["thread", "start_ns"])
     result = missing[["group", "thread", "time"]].merge(inner.rename(columns={"start_ns": "time"}), on=["thread", "time"])

@@ -1,7 +1,7 @@
-"""Tables of Ascend NPUs' work as CSV: kernel_details.csv, op_summary_*.csv, op_statistic.csv, task_time_*.csv.
+"""CSV tables of Ascend NPUs' work: kernel_details.csv, op_summary_*.csv, op_statistic.csv, task_time_*.csv.
 
 kernel_details (torch_npu, MindSpore) and op_summary (msprof) have a row for each operator or collective that an NPU executed,
-op_statistic a row for each type with its total. The columns vary by version and by what was recorded; those that are read have
+op_statistic a row for each type with its total. The columns vary by version and by what was recorded; the ones read here have had
 these names since 2022, with and without their unit.
 """
 
@@ -22,7 +22,7 @@ from kernelscope.analysis.formats.ascend import tasks
 from kernelscope.analysis.formats.kineto import autograd
 from kernelscope.analysis.trace import Trace, conform
 
-# Column of the Trace or what it is made of: names in files, in lower case and without unit
+# Columns by purpose: their names in files, in lower case and without unit
 _NAMES = {
     "device": ("device_id", "device id"),
     "step": ("step id", "step_id"),
@@ -42,21 +42,22 @@ _TRACED, _SUMMED = ("name", "start", "duration"), ("operator", "count", "total")
 _UNIT = re.compile(r"(?<!\s)\s*\((us|ns|ms|μs|µs)\)$")
 _UNITS = {"μs": "us", "µs": "us"}
 _NOTHING = ("N/A", "NA", "", "None")
-_LATEST_US = 10**17  # a start beyond it counts nanoseconds: microseconds since 1970 are 16 digits until the year 5138
+_LATEST_US = 10**17  # a larger start is in nanoseconds: microseconds since 1970 stay below it until the year 5138
 _YEAR_2001_NS = 1_000_000_000_000_000_000
 _SHOWN = 40  # characters of a cell in a message
-_LINES = 20  # before the header
+_LINES = 20  # lines in which the header may be
 
 
 def matches(head: Head) -> bool:
-    """Return whether one of the first lines is a header of such a table."""
+    """Return whether one of the first lines is the header of one of these tables."""
     return any(_header(line) is not None for line in head.text.splitlines()[:_LINES])
 
 
 def _header(line: str) -> dict[str, tuple[int, str | None]] | None:
-    """Return place and unit of the known columns of a header; None for a line that is none.
+    """Return position and unit of the known columns of a header; None if the line is not one.
 
-    Tables of other tools have names and durations too; NPUs' have a core's type, or a stream with a task's times.
+    Other tools' tables also have names and durations; those of NPUs have a core type and either an operator type or a stream
+    and a device.
     """
     if line.count(",") < 3:
         return None
@@ -74,20 +75,20 @@ def _header(line: str) -> dict[str, tuple[int, str | None]] | None:
 
 
 def read(path: Path) -> Trace:
-    """Read a table; raises EvidenceError when it has no row that can be read."""
+    """Read a table; raise EvidenceError if it has no readable row."""
     lines = stream.lines(path)
     at = next((number for number, line in enumerate(lines[:_LINES]) if _header(line) is not None), None)
     if at is None:
         raise EvidenceError(
-            f"{path}: no table of Ascend's profilers: a header with Name, Start Time(us), Duration(us) and Accelerator Core, or "
-            "with OP Type, Count and Total Time(us), is missing; export it again with its header"
+            f"{path}: not a table of Ascend's profilers: it lacks a header with Name, Start Time(us), Duration(us) and "
+            "Accelerator Core, or with OP Type, Count and Total Time(us); export it again with its header"
         )
     header = _header(lines[at]) or {}
     width = len(text_tables.cells(lines[at]))
     try:
         cells, unread = text_tables.delimited(lines[at + 1 :], width, header.get("name", header.get("operator", (0, None)))[0])
     except pa.ArrowInvalid as error:
-        raise EvidenceError(f"{path}: the table cannot be taken apart ({error}); export it again") from error
+        raise EvidenceError(f"{path}: the table cannot be parsed ({error}); export it again") from error
     loose = _loose(unread, width)
     cells = pd.concat([cells, loose], ignore_index=True) if len(loose) else cells
     table = _CellTable(cells, header)
@@ -100,27 +101,27 @@ def read(path: Path) -> Trace:
 
 
 def _loose(lines: Sequence[str], width: int) -> pd.DataFrame:
-    """Return rows that Python's CSV parser takes apart where the faster one does not: shapes have quotes within quotes."""
+    """Return rows that only Python's CSV parser can split, not the faster one: shapes have quotes within quotes."""
     rows = [row for row in map(text_tables.cells, lines) if len(row) == width]
     return pd.DataFrame(rows, dtype="str") if rows else pd.DataFrame()
 
 
 class _CellTable:
-    """Cells by what their columns are."""
+    """Cells by the purpose of their column."""
 
     def __init__(self, cells: pd.DataFrame, header: dict[str, tuple[int, str | None]]) -> None:
         self._header = header
         self.cells = cells
 
     def text(self, name: str) -> pd.Series:
-        """Return a column as text; null where the table has none or "N/A"."""
+        """Return a column as text; null for "N/A", or if the table lacks the column."""
         if name not in self._header:
             return pd.Series(None, index=self.cells.index, dtype="str")
         column = self.cells[self._header[name][0]].str.strip("\t \"'")
         return column.where(~column.isin(_NOTHING))
 
     def time(self, name: str) -> pd.Series:
-        """Return a column of times in ns (Int64); one without unit is of microseconds, if it is no time of ns since 1970."""
+        """Return a column of times in ns (Int64); without a unit they are microseconds, or, if too large, ns since 1970."""
         unit = self._header[name][1]
         text = self.text(name)
         if unit is None:
@@ -133,23 +134,23 @@ class _CellTable:
         return pd.Series(pd.arrays.IntegerArray(values, ~valid), index=text.index)
 
     def nothing(self, needed: Sequence[str]) -> str:
-        """Return in words that no row has what is needed, with what the first one has."""
+        """Return the message that no row has the needed columns, with the first row's cells."""
         if self.cells.empty:
             return "no row below the table's header"
         units = {name: f" ({unit})" if (unit := self._header[name][1]) else "" for name in needed}
         first = ", ".join(f"{name}{units[name]} {self.text(name).fillna('').iloc[0][:_SHOWN]!r}" for name in needed)
-        return f"none of the table's {len(self.cells):,} rows has a name and times or counts that can be read; the first: {first}"
+        return f"none of the table's {len(self.cells):,} rows has a readable name and times or counts; the first: {first}"
 
     def whole(self, name: str) -> pd.Series:
-        """Return a column of whole numbers (Int64); null for what is none."""
+        """Return a column of whole numbers (Int64); null for other texts."""
         return text_tables.counts(self.text(name))
 
     def described(self) -> dict[str, Any]:
-        """Return what rows of both kinds of tables have."""
+        """Return the columns that both kinds of tables have."""
         device = self.whole("device")
         known = device.astype("string")
         return {
-            "device": ("npu:" + known).fillna("npu").astype("category"),  # a file of one device may not number it
+            "device": ("npu:" + known).fillna("npu").astype("category"),  # a file of one device may lack its number
             "operator": self.text("operator").where(self.text("operator") != "0"),
             "task_type": self.text("task_type").fillna(""),
             "dtype": autograd.of_text(self.text("dtypes"), tasks.dtype),
@@ -158,7 +159,7 @@ class _CellTable:
 
 
 def _traced(table: _CellTable, diagnostics: dict[str, int]) -> Trace:
-    """Return rows with their times as kernels, copies and waits."""
+    """Return rows with times as kernels, copies and waits."""
     start, duration = table.time("start"), table.time("duration")
     # rows of N/A are operators that did not run; a duration alone has no place on the timeline
     rows = pd.DataFrame(
@@ -182,7 +183,7 @@ def _traced(table: _CellTable, diagnostics: dict[str, int]) -> Trace:
 
 
 def _summed(table: _CellTable, diagnostics: dict[str, int]) -> Trace:
-    """Return totals of operators' types as kernels without times."""
+    """Return totals by operator type as kernels without times."""
     rows = pd.DataFrame(table.described()).assign(
         name=table.text("operator"), count=table.whole("count"), duration_ns=table.time("total"), library="cann"
     )
@@ -202,5 +203,5 @@ def _info(rows: pd.DataFrame, clock: str) -> dict[str, Any]:
         "clock": clock,
         "devices": [{"device": device} for device in devices],
         "unavailable": {},
-        "notes": ["no calls, operators of the framework or steps' times are in this table; trace_view.json beside it has them"],
+        "notes": ["this table has no calls, framework operators or times of steps; trace_view.json beside it has them"],
     }

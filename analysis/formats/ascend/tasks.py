@@ -1,7 +1,7 @@
-"""What an Ascend NPU's tasks are: kernels, copies or waits, by their types; and the parts of collectives, which count once.
+"""An Ascend NPU's tasks, sorted by type into kernels, copies and waits; and the tasks of collectives, which count once.
 
-A collective (HCCL) is one operation on the device and, beside it, the tasks that it consists of: waits for other devices, copies
-between them, additions. As with NCCL's kernels, the operation is the kernel, its waiting included; its tasks are left out, and
+A collective (HCCL) is recorded as one operation on the device and, beside it, as its tasks: waits for other devices, copies
+between them, additions. As with NCCL's kernels, the operation is the kernel, including its waiting; its tasks are left out, and
 counted.
 
 Types of tasks are named in Ascend/msprof analysis/csrc/domain and in CANN's documentation of op_summary ("Task Type").
@@ -16,8 +16,10 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.formats.kineto import autograd
+from kernelscope.analysis.trace import intervals
 
 COMMUNICATION = "HCCL"  # the type of a collective
+STILL = "collectives without a transfer, which wait for other ranks, ns"  # among the diagnostics
 
 _KERNELS = re.compile(
     r"AI_?CORE|AI_?VECTOR_?CORE|AI_?V|AI_?C|AI_?CPU|MIX_AI[CV]|KERNEL_\w+|DSA(_SQE)?|DVPP\w*|JPEG\w*|VPC\w*|FUSION|CCU\w*"
@@ -54,11 +56,11 @@ class TaskTables:
 
 
 def sort(tasks: pd.DataFrame, collectives: pd.DataFrame, diagnostics: dict[str, int]) -> TaskTables:
-    """Return the tables that tasks and collectives make; counts are added to the diagnostics.
+    """Return the tables made from tasks and collectives; add counts to the diagnostics.
 
-    Both have columns start_ns, end_ns, device, thread (stream), name, connection, and what else those tables have; tasks also
-    task_type and, where it is known, operation (of a copy) and bytes; part, if given, tells the tasks of collectives, which else
-    are those that share a connection with one.
+    Both have columns start_ns, end_ns, device, thread (stream), name, connection, and further ones of those tables. Tasks also
+    have task_type and, if known, operation (of a copy) and bytes. Their column part, if given, marks the tasks of collectives;
+    otherwise these are the tasks that share a connection with one.
     """
     if "part" not in tasks:
         tasks = tasks.assign(part=_of_collectives(tasks, collectives))
@@ -75,10 +77,29 @@ def sort(tasks: pd.DataFrame, collectives: pd.DataFrame, diagnostics: dict[str, 
     other = ~is_copy & ~is_wait
     diagnostics["tasks of collectives, which stand for them"] = int(part.sum())
     diagnostics["tasks of collectives, ns"] = int((tasks["end_ns"] - tasks["start_ns"])[part].sum())
+    diagnostics[STILL] = _still_ns(tasks[part], collectives)
     diagnostics["tasks of unknown types, taken for kernels"] = int((other & ~is_known).sum())
     waits = kept[is_wait].reset_index(drop=True)
     kernels = _joined(kept[other].assign(library="cann"), collectives)
     return TaskTables(_timed(kernels), _copies(kept[is_copy]), waits.assign(kind=waits["name"]))
+
+
+def _still_ns(parts: pd.DataFrame, collectives: pd.DataFrame) -> int:
+    """Return how long collectives last while none of their tasks moves or adds data, in ns: they wait for other ranks.
+
+    parts: their tasks. Collectives that have no tasks are left out.
+    """
+    waits = autograd.where_text(parts["task_type"], _WAITS.fullmatch)
+    traced = collectives[collectives["connection"].isin(parts["connection"].dropna().unique()).to_numpy(bool)]
+    still = 0
+    for device, mine in traced.groupby(traced["device"].astype("object")):
+        start, end = intervals.edges(mine.sort_values("start_ns"))
+        over = np.maximum.accumulate(np.append(start[:1], end[:-1]))  # so that they are disjoint
+        kept = end > over
+        working = parts[~waits & (parts["device"] == device).to_numpy(bool)]
+        gaps_start, gaps_end = intervals.uncovered(*intervals.edges(working), np.maximum(start, over)[kept], end[kept])
+        still += int((gaps_end - gaps_start).sum())
+    return still
 
 
 def _joined(*tables: pd.DataFrame) -> pd.DataFrame:
@@ -87,7 +108,7 @@ def _joined(*tables: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_collectives(tasks: pd.DataFrame, collectives: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which tasks carry the connection of a collective of their device."""
+    """Return which tasks have the connection of a collective on their device."""
     known = collectives["connection"].notna()
     keys = pd.MultiIndex.from_frame(collectives.loc[known, ["device", "connection"]].astype({"device": "object"}))
     mine = pd.MultiIndex.from_frame(tasks[["device", "connection"]].astype({"device": "object"}))
@@ -99,7 +120,7 @@ def _timed(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _copies(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return copies with their operation: as the file tells it, "set" where it fills memory, else "other"."""
+    """Return copies with their operation: as given in the file, "set" for fills, else "other"."""
     operations = rows["operation"] if "operation" in rows else pd.Series(None, index=rows.index, dtype="object")
     operation = autograd.of_text(operations, direction).astype("object")
     setting = autograd.where_text(rows["name"], _SETS.search)
@@ -107,11 +128,11 @@ def _copies(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def direction(text: str) -> str | None:
-    """Return one of analysis.trace.COPY_OPERATIONS for a text that tells the direction of a copy."""
+    """Return one of analysis.trace.COPY_OPERATIONS for a text with the direction of a copy; None for other texts."""
     return next((operation for pattern, operation in _DIRECTIONS if pattern.search(text)), None)
 
 
 def dtype(text: str) -> str | None:
-    """Return the element type of the first input, of types as the profilers write them: FLOAT16;INT64."""
+    """Return the element type of the first input, from types as the profilers write them: FLOAT16;INT64."""
     first = re.split(r"[;,\s]", text.strip('" '))[0].upper()
     return _DTYPES.get(first)

@@ -1,11 +1,11 @@
 """Chrome traces of Ascend NPUs: trace_view.json of torch_npu's and MindSpore's profilers, msprof_*.json of msprof.
 
-A bare list of events. What is torch's is as in Kineto's traces; the rest is known by the process's name: "Ascend Hardware" has
-the tasks of the NPU's streams, "HCCL" or "Communication" the collectives, "CANN" the calls of Huawei's runtime. "Overlap
-Analysis" is derived from the others and is left out.
+A bare list of events. Torch's own events are as in Kineto's traces; the others are identified by the process's name: "Ascend
+Hardware" has the tasks of the NPU's streams, "HCCL" or "Communication" the collectives, "CANN" the calls of Huawei's runtime.
+"Overlap Analysis" is derived from the others and left out.
 
-A task knows its CANN call by the connection id. Operators hand their work to a queue (Enqueue), which another thread empties
-(Dequeue): the call that launched a task is what put it into the queue, so that it belongs to the operator that did.
+A task names its CANN call by the connection id. Operators hand their work to a queue (Enqueue), which another thread empties
+(Dequeue): the call that launched a task is its Enqueue, so it belongs to the operator that made it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _COLLECTIVE = re.compile(
 _STREAM = re.compile(r"Stream (\d{1,18})")
 _NO_CONNECTION = 0xFFFFFFFF
 _YEAR_2001_NS = 1_000_000_000_000_000_000
-_HOST_BITS, _DEVICE_MASK = 10, 31  # msprof makes a process's number of the host's, the layer's and the device's
+_HOST_BITS, _DEVICE_MASK = 10, 31  # msprof composes a process's number from host process, layer and device
 
 
 def matches(head: Head) -> bool:
@@ -75,7 +75,7 @@ def matches(head: Head) -> bool:
 
 
 def read(path: Any) -> Trace:
-    """Read a trace; raises EvidenceError when it cannot be read or holds no work of an NPU."""
+    """Read a trace; raise EvidenceError if it cannot be read or holds no NPU work."""
     scan = kineto.tables_of(kineto_columns.gather(path, GROUPS), GROUPS)
     diagnostics = kineto_trace.counted(scan)
     repeated.leave_out(scan, diagnostics)
@@ -84,7 +84,7 @@ def read(path: Any) -> Trace:
     which = _sorted(named, rest)
     if not which["hardware"].any() and not which["collective"].any():
         raise EvidenceError(
-            f"{path}: a trace of Ascend's profiler without a single NPU task; record with ProfilerActivity.NPU, or name the "
+            f"{path}: a trace of Ascend's profiler without any NPU task; record with ProfilerActivity.NPU, or name the "
             "trace_view.json of another rank or step"
         )
     _join_calls(scan, named, rest[which["cann"]])
@@ -95,7 +95,7 @@ def read(path: Any) -> Trace:
     steps, ranges, operators = kineto_trace.host_side(scan, tracks, diagnostics)
     lines = functions.host_lines(scan, tracks, steps, operators)
     calls = _calls(scan, tracks)
-    hardware, collectives = _told(rest[which["hardware"]], diagnostics), rest[which["collective"]]
+    hardware, collectives = _described(rest[which["hardware"]], diagnostics), rest[which["collective"]]
     if collectives["connection"].notna().any():
         bare = int(collectives["connection"].isna().sum())
         diagnostics["collectives without their connection, whose tasks count beside them"] = bare
@@ -122,7 +122,7 @@ def read(path: Any) -> Trace:
 
 
 class _TrackNames:
-    """What the processes and threads of a scan's tracks are called; taken out of the scan."""
+    """The names of the processes and threads of a scan's tracks; removed from the scan."""
 
     def __init__(self, scan: Scan) -> None:
         labels = scan.tables.pop("labels")
@@ -137,28 +137,28 @@ class _TrackNames:
                 self._threads[self.pairs[track]] = text_of(text)
 
     def process(self, pattern: re.Pattern[str]) -> Bool:
-        """Return which tracks are of processes with such names."""
+        """Return which tracks are in processes whose name matches."""
         return np.array(
             [pattern.match(self._processes.get(process, process)) is not None for process, _ in self.pairs], dtype=bool
         )
 
     def process_name(self, track: int) -> str:
-        """Return what a track's process is called."""
+        """Return the name of a track's process."""
         process = self.pairs[track][0]
         return self._processes.get(process, process)
 
     def thread(self, pattern: re.Pattern[str]) -> Bool:
-        """Return which tracks are of threads with such names."""
+        """Return which tracks are threads whose name matches."""
         return np.array([pattern.match(self._threads.get(pair, "")) is not None for pair in self.pairs], dtype=bool)
 
     def streams(self) -> pd.Series:
-        """Return the number of the stream that each track is, as far as its thread's name or number tells."""
+        """Return each track's stream number, from its thread's name or number; null if it has none."""
         streams = [_STREAM.match(self._threads.get(pair, "")) for pair in self.pairs]
         texts = [match[1] if match else pair[1] for match, pair in zip(streams, self.pairs, strict=True)]
         return kineto.whole_numbers(pd.Series(texts, dtype="object"))
 
     def devices(self) -> list[str]:
-        """Return the device of each track, npu:0 and so on: by the process's number as msprof makes it, else in turn."""
+        """Return the device of each track, such as npu:0: from the process's number if msprof composed it, else in turn."""
         msprof = [process for process, name in self._processes.items() if _HARDWARE.match(name) or _CANN.match(name)]
         hosts = {process for process, _ in self.pairs} | {
             str(int(process) >> _HOST_BITS) for process in msprof if _number(process)
@@ -180,7 +180,7 @@ def _number(text: str) -> int | None:
 
 
 def _sorted(named: _TrackNames, rest: pd.DataFrame) -> dict[str, Bool]:
-    """Return which rows are tasks of hardware, collectives, their planes, CANN's calls, or what is derived from others."""
+    """Return which rows are hardware tasks, collectives, their planes, CANN calls, derived from others, or unknown."""
     track = rest["track"].to_numpy()
     hardware, communication, cann, overlap, step_trace = (
         named.process(pattern)[track] for pattern in (_HARDWARE, _COMMUNICATION, _CANN, _OVERLAP, _STEP_TRACE)
@@ -197,9 +197,9 @@ def _sorted(named: _TrackNames, rest: pd.DataFrame) -> dict[str, Bool]:
 
 
 def _join_calls(scan: Scan, named: _TrackNames, cann: pd.DataFrame) -> None:
-    """Put CANN's calls to those of the task queue, on the thread of the host's process that has the same number.
+    """Add CANN's calls to those of the task queue, on the thread with the same number in the host's process.
 
-    msprof gives the calls a process of their own.
+    msprof puts the calls into a separate process.
     """
     pairs = {pair: number for number, pair in enumerate(named.pairs)}
     hosts = {process for process, _ in named.pairs}
@@ -231,7 +231,7 @@ def _calls(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _as_list(text: str) -> str | None:
-    """Return shapes or types, which torch_npu joins into one text with ";\\r\\n", as the list of lists that Kineto writes."""
+    """Return shapes or types, which torch_npu joins into one text with ";\\r\\n", as a JSON list like Kineto's."""
     try:
         result = json_text.parsed(text)
     except ValueError:
@@ -247,17 +247,17 @@ def _as_list(text: str) -> str | None:
 # --- the device -----------------------------------------------------------------------------------------------------------
 
 
-def _told(rows: pd.DataFrame, diagnostics: dict[str, int]) -> pd.DataFrame:
-    """Return the tasks that tell what they are, where any does: others may be parts of collectives, which would count twice."""
-    told = rows[["connection", "task_type", "task_stream"]].notna().any(axis=1)
-    if not told.any():
+def _described(rows: pd.DataFrame, diagnostics: dict[str, int]) -> pd.DataFrame:
+    """Return the tasks with arguments, if any have them: the others may be tasks of collectives, which would count twice."""
+    described = rows[["connection", "task_type", "task_stream"]].notna().any(axis=1)
+    if not described.any():
         return rows
-    diagnostics["tasks without their arguments, left out"] = int((~told).sum())
-    return rows[told]
+    diagnostics["tasks without their arguments, left out"] = int((~described).sum())
+    return rows[described]
 
 
 def _work(rows: pd.DataFrame, named: _TrackNames, tracks: pd.DataFrame) -> pd.DataFrame:
-    """Return tasks or collectives with device and stream. A collective has a track of its own and no stream."""
+    """Return tasks or collectives with device and stream. A collective has its own track and no stream."""
     track = rows["track"].to_numpy()
     stream = rows["task_stream"].reset_index(drop=True)
     if len(tracks) and rows["task_type"].notna().any():
@@ -281,7 +281,7 @@ def _work(rows: pd.DataFrame, named: _TrackNames, tracks: pd.DataFrame) -> pd.Da
 
 
 def _ends(arrows: pd.DataFrame, tracks: pd.DataFrame) -> pd.DataFrame:
-    """Return both ends of each arrow from the host to a device: category, thread and time of one, track and time of the other."""
+    """Return both ends of each arrow from host to device: category, the host's thread and time, the device's track and time."""
     result = kineto_trace.placed(arrows, tracks, "flow", "phase", "category", "track").astype(
         {"flow": "object", "category": "object"}
     )
@@ -290,13 +290,13 @@ def _ends(arrows: pd.DataFrame, tracks: pd.DataFrame) -> pd.DataFrame:
     return ends[["category", "flow", "track", "start_ns"]].merge(starts, on=["category", "flow"], suffixes=("", "_host"))
 
 
-# --- what the file says of itself -----------------------------------------------------------------------------------------
+# --- the file's own description -------------------------------------------------------------------------------------------
 
 
 def _info(
     scan: Scan, named: _TrackNames, rest: pd.DataFrame, which: dict[str, Bool], timed: list[pd.DataFrame]
 ) -> dict[str, Any]:
-    """Return what is known of the capture, and what of it is not read."""
+    """Return what is known about the capture, and which of its events are not read."""
     starts = [int(table["start_ns"].min()) for table in timed if len(table)]
     devices = sorted({device for table in timed[:2] for device in table["device"].unique().tolist()})
     of_torch = bool(len(timed[2]))
@@ -306,7 +306,7 @@ def _info(
         "devices": [{"device": device} for device in devices],
         "unavailable": {},
         "notes": [
-            "collectives (HCCL) are kernels, their waiting included; their tasks and the overlap analysis are not counted again"
+            "collectives (HCCL) are kernels, including their waiting; their tasks and the overlap analysis are not counted again"
         ],
     }
     if of_torch:
@@ -322,5 +322,5 @@ def _info(
     info["not_read"] = {name: count for name, count in counts.items() if count}
     if len(unknown):
         shown = ", ".join(f"{str(name)[:60]} {count:,}" for name, count in unknown.head(4).items())
-        info["warnings"] = [f"events that may be work are not read ({int(unknown.sum()):,}), of processes: {shown}"]
+        info["warnings"] = [f"events that may be work are not read ({int(unknown.sum()):,}), in processes: {shown}"]
     return info

@@ -1,4 +1,4 @@
-"""CNTK's own records: logs of training, the profiler's timeline, tables of node timing."""
+"""CNTK's own records: training logs, the profiler's timeline, tables of node timing."""
 
 from kernelscope.analysis.formats.format import Format
 

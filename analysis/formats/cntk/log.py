@@ -51,12 +51,12 @@ _LONGEST_NS = 10**17  # three years: longer durations are damage
 
 
 def matches(head: Head) -> bool:
-    """Return whether a line at the beginning is one that only CNTK writes: its build, progress, or node times."""
+    """Return whether a line at the beginning is one that only CNTK writes: its device, progress or node times."""
     return head.is_text and _SIGNS.search(head.text) is not None
 
 
 def read(path: Path) -> Trace:
-    """Read a log; raises EvidenceError when it cannot be read or holds nothing of CNTK's."""
+    """Read a log; raise EvidenceError if it cannot be read or has no line of CNTK's."""
     lines = pc.ascii_rtrim(stream.strings_of(stream.lines(path)), characters="\r ")
     if not any(_SIGNS.search(text) for text in _parts(lines)):
         raise EvidenceError(f"{path}: no line of a CNTK log; name its own format")
@@ -80,7 +80,7 @@ def read(path: Path) -> Trace:
 
 
 def _parts(lines: pa.Array[Any]) -> list[str]:
-    """Return the lines that can be signs of CNTK, for a look at each with the exact pattern."""
+    """Return the lines that may be signs of CNTK, to check each against the exact pattern."""
     likely = pc.match_substring_regex(lines, pattern=_WANTED + "|1bit-SGD")
     return _texts(lines.filter(likely).slice(0, 100_000))
 
@@ -92,8 +92,8 @@ def _texts(lines: pa.Array[Any]) -> list[str]:
 def _progress(lines: pa.Array[Any]) -> pd.DataFrame:
     """Return the lines on minibatches and finished epochs, in the log's order.
 
-    Columns: rank (Int64), epoch, minibatch (whether the line is on minibatches, else on a finished epoch), time_ns (what the
-    line covers; -1 where it does not tell), at_ns (training time since the start when the line was written), speed, loss.
+    Columns: rank (Int64), epoch, minibatch (whether the line is on minibatches, else on a finished epoch), time_ns (the time that
+    the line covers; -1 if it does not say), at_ns (training time from the start until the line was written), speed, loss.
     """
     result = stream.extract(lines, _MINIBATCH)
     finished = stream.extract(lines, _EPOCH)
@@ -114,18 +114,18 @@ def _progress(lines: pa.Array[Any]) -> pd.DataFrame:
 
 
 def _value(strings: pa.Array[Any], pattern: str) -> pd.Series:
-    """Return the first number that the pattern finds in each string, as text; null where there is none."""
+    """Return the first number that the pattern finds in each string, as text; null if there is none."""
     return stream.extract(strings, pattern)["value"]
 
 
 def _loss(rest: pa.Array[Any]) -> pd.Series:
-    """Return the first criterion of each line, which is the one trained for; null where it is a percentage."""
+    """Return the first criterion of each line, the training criterion; null if it is a percentage."""
     result = stream.extract(rest, _LOSS)
     return result["value"].where(result["percent"] == "").astype("float64")
 
 
 def _nanoseconds(seconds: pd.Series) -> pd.Series:
-    """Return texts of seconds as exact integer ns, -1 where there is none or what no duration can be."""
+    """Return texts of seconds as exact integer ns, -1 if missing or not a possible duration."""
     codes, distinct = pd.factorize(seconds)
     values = [int((Decimal(str(text)) * 10**9).to_integral_value()) for text in distinct]
     fitting = np.array([value if 0 <= value < _LONGEST_NS else -1 for value in values] + [-1], dtype=np.int64)
@@ -135,7 +135,7 @@ def _nanoseconds(seconds: pd.Series) -> pd.Series:
 def _elapsed(table: pd.DataFrame) -> pd.Series:
     """Return each process's training time until a line was written: earlier epochs, and this epoch's lines so far.
 
-    Lines on minibatches do not cover the end of an epoch, but the line on the finished epoch tells its whole time.
+    Lines on minibatches do not cover the end of an epoch, but the line on the finished epoch has its whole time.
     """
     known = table["time_ns"].clip(lower=0)
     rank = table["rank"].fillna(-1).to_numpy(np.int64)
@@ -146,14 +146,14 @@ def _elapsed(table: pd.DataFrame) -> pd.Series:
     whole = known.where(~table["minibatch"], 0).groupby(keys).transform("sum")
     in_lines = within.groupby(keys).transform("max")
     spent = in_lines.where(in_lines > whole, whole)
-    # of every epoch, the time of all before it in the same process
+    # for every epoch, the time of all earlier ones in the same process
     first = ~pd.DataFrame(keys).T.duplicated().to_numpy()
     before = spent.where(first, 0).groupby(rank).cumsum() - spent
     return before + within.where(table["minibatch"], spent)
 
 
 def _samples(progress: pd.DataFrame) -> pd.DataFrame:
-    """Return throughput and loss of each line that states a time; processes of one run are distinguished in the metric's name."""
+    """Return throughput and loss of each line with a time; the metric's name gives the rank, if the line does."""
     timed = progress[progress["time_ns"] >= 0]
     suffix = ", rank " + timed["rank"].astype("string")
     rows = []
@@ -164,7 +164,7 @@ def _samples(progress: pd.DataFrame) -> pd.DataFrame:
 
 
 def _epochs(progress: pd.DataFrame) -> pd.DataFrame:
-    """Return the finished epochs with their time as totals: trainings that follow each other share the numbers."""
+    """Return the finished epochs with their time as totals, by number: consecutive trainings share the numbers."""
     ended = progress[~progress["minibatch"] & (progress["time_ns"] >= 0)]
     name = "epoch " + ended["epoch"].astype("string") + (", rank " + ended["rank"].astype("string")).fillna("")
     sums = ended["time_ns"].groupby(name.to_numpy(dtype=object), sort=False).agg(["size", "sum", "min", "max"])
@@ -177,7 +177,7 @@ def _epochs(progress: pd.DataFrame) -> pd.DataFrame:
 
 
 def _node_times(timing: pd.DataFrame, device: str | None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return nodes that compute as kernels, one row a node and direction, and the others as totals."""
+    """Return nodes that compute as kernels, one row per node and direction, and the others as totals."""
     rows = [
         timing[["node"]].assign(phase=phase, mean=timing[f"{phase}_ns"], count=timing[f"{phase}_count"])
         for phase in ("forward", "backward")
@@ -195,7 +195,7 @@ def _node_times(timing: pd.DataFrame, device: str | None) -> tuple[pd.DataFrame,
 
 
 def _device(lines: pa.Array[Any]) -> dict[str, Any]:
-    """Return the device that CNTK says it selected; null where it does not."""
+    """Return the device that CNTK says it selected; null if it does not say."""
     result = stream.extract(lines, _DEVICE).dropna(subset=["kind"])
     if result.empty:
         return {"device": None}
@@ -209,19 +209,19 @@ def _info(lines: pa.Array[Any], progress: pd.DataFrame, device: dict[str, Any], 
     evaluated = int(stream.starts_with(lines, _PREFIX.removeprefix("^") + r"Minibatch\[").sum())
     notes = []
     if evaluated:
-        notes.append(f"{evaluated} lines on minibatches state no duration, only criteria: no throughput is read from them")
+        notes.append(f"{evaluated} lines on minibatches have only criteria and no duration: no throughput is read from them")
     losses = int((progress["loss"].notna() & (progress["time_ns"] < 0)).sum())
     if losses:
-        notes.append(f"{losses} losses stand in lines that state no time, and are no samples")
+        notes.append(f"{losses} losses are in lines without a time, and do not become samples")
     if nodes:
-        notes.append("node times are means printed to 1 us, times their count")
+        notes.append("node times are means printed to 1 us, multiplied by their count")
     if len(progress):
-        notes.append("times count training only: the log's durations added up, per process")
-    unavailable = {"timeline": "a log tells durations, not when each kernel ran"}
+        notes.append("times count training only: the log's durations summed, per process")
+    unavailable = {"timeline": "a log has durations, not when each kernel ran"}
     if not nodes:
         unavailable["kernels"] = "the log holds no node times; use set_node_timing(True) and print_node_timing(), or the profiler"
     if progress.empty:
-        unavailable["throughput"] = "the log holds no line that states training time"
+        unavailable["throughput"] = "the log holds no line with training time"
     return {
         "source": {"format": "cntk-log", "tool": "CNTK", "version": None, "schema": None},
         "clock": "relative" if len(progress) else "none",

@@ -1,7 +1,7 @@
-"""CNTK's timeline: nodes that a thread executed and the parts of each minibatch, in microseconds since the profiler started.
+"""CNTK's timeline: nodes that a thread executed, and the parts of each minibatch, in microseconds since the profiler started.
 
-Nodes are operators, and kernels where they compute: the thread's own clock times them, so on a GPU a node's time is its
-kernels' only where the profiler waited for the GPU (start_profiler's sync_gpu, the default).
+Nodes are operators, and those that compute are kernels. The thread's own clock times them, so on a GPU a node's time is its
+kernels' time only if the profiler waited for the GPU (start_profiler's sync_gpu, the default).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from kernelscope.analysis.trace import Trace, conform
 _FIRST = re.compile(r"\[\s*\{[^{}]{0,400}\}")
 _WEIGHT_UPDATE = "Weight Update"
 _MINIBATCH = "Minibatch Iteration"
-# Bookkeeping of gradients, which CNTK times like a node, though nothing is computed
+# Bookkeeping of gradients, which CNTK times like a node though it computes nothing
 NO_KERNELS = ("Input", "Parameter", "Constant", "Combine")
 
 
 def matches(head: Head) -> bool:
-    """Return whether this is an array of events whose first one has CNTK's only category and is a begin or an end."""
+    """Return whether this is an array of events whose first one has CNTK's only category, and is a begin or an end."""
     first = _FIRST.match(head.text.lstrip()) if head.is_text else None
     return first is not None and re.search(r'"cat"\s*:\s*"PERF".*"ph"\s*:\s*"[BE]"', first[0], re.DOTALL) is not None
 
 
 def read(path: Path) -> Trace:
-    """Read a timeline; raises EvidenceError when it cannot be read or is none."""
+    """Read a timeline; raise EvidenceError if it cannot be read or is not one."""
     timeline = cntk_profiler.read_timeline(path)
     late = (timeline["end_ns"] < timeline["start_ns"]).to_numpy(dtype=bool)
     timeline["end_ns"] = timeline[["start_ns", "end_ns"]].max(axis=1)
@@ -59,7 +59,7 @@ def read(path: Path) -> Trace:
 
 
 def _steps(minibatches: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """Return the minibatches of the thread that ran most of them as steps, and how many others there are."""
+    """Return as steps the minibatches of the thread with the most of them, and the number of others and overlapping ones."""
     if minibatches.empty:
         return conform("steps", []), 0
     thread = minibatches["thread"].mode().iloc[0]
@@ -71,7 +71,7 @@ def _steps(minibatches: pd.DataFrame) -> tuple[pd.DataFrame, int]:
 
 
 def _kernels(nodes: pd.DataFrame, updates: pd.DataFrame) -> pd.DataFrame:
-    """Return the nodes that compute and hold no other, and the weight updates."""
+    """Return the nodes that compute and contain no other, and the weight updates."""
     computing = nodes[~holders(nodes) & ~nodes["name"].isin(NO_KERNELS).to_numpy(dtype=bool)]
     computing = computing.assign(kind=scopes.kinds(computing["name"], computing["phase"]))
     chosen = pd.concat([computing, updates.assign(kind="optimizer")], ignore_index=True)
@@ -86,7 +86,7 @@ def _kernels(nodes: pd.DataFrame, updates: pd.DataFrame) -> pd.DataFrame:
 
 
 def _info(has_nodes: bool) -> dict[str, Any]:
-    unavailable = {"layers": "the timeline names nodes as CNTK numbered them, not layers"}
+    unavailable = {"layers": "the timeline names nodes by CNTK's numbers, not layers"}
     if not has_nodes:
         unavailable["kernels"] = (
             "the timeline holds no nodes; call cntk.debugging.set_node_timing(True) before building the graph"
@@ -98,7 +98,7 @@ def _info(has_nodes: bool) -> dict[str, Any]:
         "devices": [{"device": "cpu"}],
         "unavailable": unavailable,
         "notes": [
-            "CNTK's times are whole microseconds, cut off",
+            "CNTK's times are truncated to whole microseconds",
             "the timeline does not say where CNTK computed: nodes are shown as work of the thread that ran them",
         ],
     }

@@ -1,8 +1,8 @@
-"""CNTK's own records: the timeline that cntk.debugging.start_profiler leaves, and the table of print_node_timing.
+"""CNTK's own records: the timeline that cntk.debugging.start_profiler writes, and the table of print_node_timing.
 
-The timeline (`*_detail_.json`, plain or .gz) is an array of begin and end events in microseconds since the profiler started.
-With node timing on it holds every node, "Convolution427Forward" or "Convolution427Backward", and always the parts of a
-minibatch: "_Minibatch Iteration", "__Forward + Backward", "__Weight Update".
+The timeline (`*_detail_.json`, plain or .gz) is an array of begin and end events in microseconds since the profiler started. It
+always holds the parts of a minibatch: "_Minibatch Iteration", "__Forward + Backward", "__Weight Update". With node timing on, it
+also holds every node: "Convolution427Forward" or "Convolution427Backward".
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ _TIMING = re.compile(
 
 
 def read_timeline(path: Path | str) -> pd.DataFrame:
-    """Return the events of a timeline, in the order of their starts, outer ones first:
+    """Return the events of a timeline, in order of starts, outer ones first:
 
         thread     int64   operating system's id of the thread
         start_ns   int64   on the profiler's clock
-        end_ns     int64   likewise; both are whole microseconds, cut off
+        end_ns     int64   likewise; both are truncated to whole microseconds
         name       string  as written
         node       string  the node's own name; null for parts of a minibatch
         phase      string  forward or backward for nodes, optimizer for the weight update, else null
 
     `attrs["unpaired"]` counts begins without an end and ends without a begin, which are left out.
-    Raises EvidenceError for a file that cannot be read or holds something else.
+    Raise EvidenceError if the file cannot be read or holds something else.
     """
     try:
         events = _DECODER.decode(read_content(path))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise EvidenceError(f"{path}: no whole timeline of CNTK's profiler ({error}); record it again") from error
+        raise EvidenceError(f"{path}: not a complete timeline of CNTK's profiler ({error}); record it again") from error
     columns: dict[str, tuple[str, Any]] = {
         "thread": ("tid", "int64"),
         "name": ("name", "string"),
@@ -55,11 +55,11 @@ def read_timeline(path: Path | str) -> pd.DataFrame:
     return _paired(pd.DataFrame(values))
 
 
-_Number = Annotated[int, msgspec.Meta(ge=0, le=9_000_000_000_000_000)]  # more us than fit 64 bits as ns are damage
+_Number = Annotated[int, msgspec.Meta(ge=0, le=9_000_000_000_000_000)]  # more us do not fit 64 bits as ns, and are damage
 
 
 class _TimelineEvent(msgspec.Struct, gc=False):
-    """One line of the timeline; pid and cat say nothing more."""
+    """One line of the timeline; its pid and cat add nothing."""
 
     tid: _Number
     name: str
@@ -89,9 +89,9 @@ def _paired(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def parse_node_timing(lines: Iterable[str]) -> pd.DataFrame:
-    """Return one row a node; other lines are passed over.
+    """Return one row per node; skip other lines.
 
-    Columns: node, forward_ns and backward_ns (mean of one execution, resolved to 1000 ns), forward_count, backward_count.
+    Columns: node, forward_ns and backward_ns (mean of one execution, printed to 1000 ns), forward_count, backward_count.
     Nodes of a loop count every time step.
     """
     result = [match.groupdict() for match in map(_TIMING.match, lines) if match]

@@ -1,4 +1,4 @@
-"""Names of CUDA functions by CUPTI's callback ids, as they stand in the `cbid` column of captured API calls.
+"""Names of CUDA functions by CUPTI's callback ids, as in the `cbid` column of captured API calls.
 
 Source: the enumerations CUpti_runtime_api_trace_cbid and CUpti_driver_api_trace_cbid in cupti_runtime_cbid.h and
 cupti_driver_cbid.h of CUPTI 11.8, 12.9 and 13.4. Ids are only ever added, so one table serves captures of every version. The
@@ -7,7 +7,7 @@ suffixes of versions and of per-thread default streams (_v3020, _v2, _ptds, _pts
 
 from __future__ import annotations
 
-# In the order of ids, the first being 1; "-" stands for ids that no public function has.
+# In order of ids, from 1; "-" stands for ids without a public function.
 _RUNTIME = """
 cudaDriverGetVersion cudaRuntimeGetVersion cudaGetDeviceCount cudaGetDeviceProperties cudaChooseDevice cudaGetChannelDesc
 cudaCreateChannelDesc cudaConfigureCall cudaSetupArgument cudaGetLastError cudaPeekAtLastError cudaGetErrorString cudaLaunch

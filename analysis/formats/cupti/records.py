@@ -1,8 +1,8 @@
 """Reader of cupti.records, the file that our CUPTI collector appends to while a program runs (tracer/inside/activity_records).
 
-`read` returns all tables, empty where nothing was recorded; `load` returns with them the file's header and whether it is whole.
-A file that was cut off, or damaged on its way, is read up to that place. Times are CUPTI's clock in ns and null where CUPTI
-could not take them; `to_monotonic` brings them to CLOCK_MONOTONIC, the clock of our ranges. Rows are in the order of the file.
+`read` returns all tables, empty if nothing was recorded; `load` also returns the file's header and whether the file is
+complete. A file that is cut off or damaged is read up to that place. Times are on CUPTI's clock, in ns, and null if CUPTI could
+not take them; `to_monotonic` converts them to CLOCK_MONOTONIC, the clock of our ranges. Rows are in the order of the file.
 
 kernels    start_ns end_ns queued_ns submitted_ns completed_ns name device context stream correlation graph graph_node
            grid_x.. block_x.. cluster_x.. registers launch static_shared dynamic_shared shared_executed local_thread channel
@@ -77,10 +77,10 @@ _VERSIONED = re.compile(r"_(v\d+|ptsz|ptds)")
 
 @dataclass(frozen=True)
 class CuptiCapture:
-    """What a file holds. header: process, versions and kinds of activity as the collector wrote them.
+    """The content of a file. header: process, versions and kinds of activity as the collector wrote them.
 
-    truncated: why and where reading ended early; None for a file that was closed. report: the collector's account at its end
-    (records, bytes, dropped, errors); None in a file that is not whole.
+    truncated: why and where reading ended early; None for a file that was closed. report: the collector's counts at its end
+    (records, bytes, dropped, errors); None if the file is incomplete.
     """
 
     header: dict[str, Any]
@@ -90,12 +90,12 @@ class CuptiCapture:
 
 
 def read(path: Path | str) -> dict[str, pd.DataFrame]:
-    """Return the tables of a file; raise EvidenceError when it is none or its header is damaged."""
+    """Return the tables of a file; raise EvidenceError if it is not the collector's or its header is damaged."""
     return load(path).tables
 
 
 def load(path: Path | str) -> CuptiCapture:
-    """Return the tables with the header, and whether the file is whole; raise EvidenceError as `read` does."""
+    """Return the tables with the header, and whether the file is complete; raise EvidenceError as `read` does."""
     result = _blocks(Path(path))
     raw = {name: _joined(result, name) for name in _TABLES}
     tables = {name: build(raw[name]) for name, build in _BUILDERS.items()}
@@ -106,17 +106,17 @@ def load(path: Path | str) -> CuptiCapture:
 
 
 def to_monotonic(clock: pd.DataFrame, times: pd.Series) -> pd.Series:
-    """Return CUPTI's times on CLOCK_MONOTONIC, in ns: between two readings of both clocks their difference changes evenly.
+    """Return CUPTI's times on CLOCK_MONOTONIC, in ns: the clocks' difference is interpolated between readings of both.
 
-    Raises EvidenceError when there is no reading.
+    Raise EvidenceError if there is no reading.
     """
     if clock.empty:
-        raise EvidenceError("no reading of both clocks: CUPTI's times cannot be tied to others; record again")
+        raise EvidenceError("no reading of both clocks: CUPTI's times cannot be converted; record again")
     ordered = clock.sort_values("cupti_ns", kind="stable")
     cupti, ours = (ordered[name].to_numpy(np.int64) for name in ("cupti_ns", "monotonic_ns"))
     offset = ours - cupti
     values = times.to_numpy(np.int64, na_value=int(cupti[0])) if times.dtype == "Int64" else times.to_numpy(np.int64)
-    # differences are small enough for doubles, times are not
+    # differences fit doubles exactly, times do not
     passed, readings, changes = (part.astype(np.float64) for part in (values - cupti[0], cupti - cupti[0], offset - offset[0]))
     drift = np.interp(passed, readings, changes)
     moved = pd.Series(values + offset[0] + np.rint(drift).astype(np.int64), index=times.index)
@@ -135,11 +135,11 @@ class _Contents:
 
 
 def _blocks(path: Path) -> _Contents:
-    """Return what the blocks of a file hold, up to the first that is damaged or cut."""
+    """Return the content of a file's blocks, up to the first that is damaged or cut."""
     try:
         with path.open("rb") as file:
             if file.read(len(CUPTI_RECORDS_MAGIC)) != CUPTI_RECORDS_MAGIC:
-                raise EvidenceError(f"{path}: no file of the CUPTI collector; name a cupti.records")
+                raise EvidenceError(f"{path}: not a file of the CUPTI collector; name a cupti.records")
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise EvidenceError(f"{path}: {error.strerror or error}") from error
@@ -149,16 +149,16 @@ def _blocks(path: Path) -> _Contents:
         place = _block(result, memoryview(content), place)
     if not result.layouts:
         reason = result.truncated or "ends before its header"
-        raise EvidenceError(f"{path}: {reason}; nothing was recorded, or copy it again")
+        raise EvidenceError(f"{path}: {reason}; copy it again, unless nothing was recorded")
     if result.truncated is None and result.report is None:
-        result.truncated = f"byte {size}: no end; the program ended or was ended before the recording was stopped"
+        result.truncated = f"byte {size}: no end; the program ended, or was killed, before the recording was stopped"
     return result
 
 
 def _block(contents: _Contents, content: memoryview, place: int) -> int:
-    """Read one block into `found`; return where the next begins."""
+    """Read one block into `contents`; return where the next begins."""
     if place + _BLOCK.size > len(content):
-        contents.truncated = f"byte {place}: cut off in the beginning of a block"
+        contents.truncated = f"byte {place}: cut off at the beginning of a block"
         return len(content)
     tag, rows, length, checksum = _BLOCK.unpack_from(content, place)
     begin = place + _BLOCK.size
@@ -167,7 +167,7 @@ def _block(contents: _Contents, content: memoryview, place: int) -> int:
     layout = contents.layouts.get(tag)
     known = layout is not None or tag in (b"HEAD", b"TEXT", b"NAME", b"DONE")
     if length > _LARGEST_BLOCK or not known or (layout is not None and rows * layout[1].itemsize != length):
-        contents.truncated = f"byte {place}: damaged, this is no block"
+        contents.truncated = f"byte {place}: damaged, not a block"
     elif whole and zlib.crc32(content[begin:end]) != checksum:
         contents.truncated = f"byte {place}: damaged, the checksum of a block differs"
     elif layout is not None:
@@ -198,7 +198,7 @@ def _json_block(contents: _Contents, tag: bytes, content: memoryview, place: int
 
 
 def _layouts(described: Mapping[str, Any]) -> dict[bytes, tuple[str, np.dtype[Any]]]:
-    """Return the types of rows that a header describes: tag -> (table, type of a row)."""
+    """Return the row types that a header describes: tag -> (table, type of a row)."""
     result = {}
     for tag, table in described.items():
         columns = [(str(name), _CODES[code]) for name, code in table["columns"]]
@@ -214,12 +214,12 @@ def _joined(contents: _Contents, name: str) -> _RecordRows:
 
 
 class _RecordRows:
-    """The rows of one table as written; a column that the file does not have holds zeros."""
+    """The rows of one table as written; a column that the file lacks is all zeros."""
 
     def __init__(self, rows: npt.NDArray[Any] | None, texts: Mapping[int, str], functions: Mapping[tuple[int, int], str]) -> None:
         self._rows = rows
         self._texts = texts
-        self.functions = functions  # (kind of call, CUPTI's id) -> name as the package that recorded them knows it
+        self.functions = functions  # (kind of call, CUPTI's id) -> name, as the collector knew it
         self._names = frozenset(rows.dtype.names or ()) if rows is not None else frozenset()
         self.count = 0 if rows is None else len(rows)
 
@@ -232,12 +232,12 @@ class _RecordRows:
         return values.astype(np.int64)
 
     def optional(self, name: str, none: int) -> Any:
-        """Return a column as Int64, null where it has the number that stands for none or a column is missing."""
+        """Return a column as Int64, null where it equals `none`; all null if the column is missing."""
         values = self[name]
         return pd.arrays.IntegerArray(values, (values == none) | (name not in self._names))
 
     def time(self, name: str) -> Any:
-        """Return times: null where CUPTI writes 0."""
+        """Return times, null where CUPTI writes 0."""
         return self.optional(name, 0)
 
     def span(self) -> dict[str, Any]:
@@ -254,7 +254,7 @@ class _RecordRows:
         return named(self[name], lambda number: names.get(number, otherwise or f"kind {number}"))
 
     def texts(self, name: str) -> pd.Categorical:
-        """Return a column of numbers of texts as these; null where the file has no such text."""
+        """Return the texts for a column of text ids; null if the file lacks the text."""
         return named(self[name], self._texts.get)
 
 

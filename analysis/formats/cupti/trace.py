@@ -1,6 +1,6 @@
 """cupti.records of our own CUPTI collector: one process, on CLOCK_MONOTONIC like the ranges that were open meanwhile.
 
-Layers and phases stand in the run folder beside the file, not in it: a run is read whole with the run's own commands.
+Layers and phases are in the run folder beside the file, not in it: use the commands for runs to read the whole run.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _TIMED = ("kernels", "copies", "memsets", "calls", "syncs", "graphs")
 
 
 def matches(head: Head) -> bool:
-    """Whether the file begins as the collector's do."""
+    """Return whether the file begins like the collector's."""
     return head.content.startswith(CUPTI_RECORDS_MAGIC)
 
 
 def read(path: Path) -> Trace:
-    """Return the Trace of one file, as far as it can be read; raise EvidenceError when nothing can."""
+    """Return the Trace of one file, as far as it can be read; raise EvidenceError if nothing can."""
     capture = cupti_records.load(path)
     diagnostics: Counter[str] = Counter()
     tables = capture.tables
@@ -52,7 +52,7 @@ def read(path: Path) -> Trace:
 
 
 def _timed(rows: pd.DataFrame, clock: pd.DataFrame, name: str, diagnostics: Counter[str]) -> pd.DataFrame:
-    """Return the rows that have both times in order, with these on our clock; where no clock was read, on CUPTI's."""
+    """Return the rows whose times are known and in order, on our clock; on CUPTI's if no clock was read."""
     known = (rows["start_ns"].notna() & rows["end_ns"].notna()).to_numpy()
     fine = known & (rows["end_ns"] >= rows["start_ns"]).fillna(False).to_numpy(dtype=bool)
     diagnostics[f"{name}_without_time"] += int((~known).sum())
@@ -61,12 +61,12 @@ def _timed(rows: pd.DataFrame, clock: pd.DataFrame, name: str, diagnostics: Coun
     duration = (rows["end_ns"] - rows["start_ns"]).astype("int64")
     if len(clock):
         start = cupti_records.to_monotonic(clock, rows["start_ns"])
-        rows = rows.assign(start_ns=start, end_ns=start + duration)  # a duration is the device's, whatever the clocks do
+        rows = rows.assign(start_ns=start, end_ns=start + duration)  # durations stay as measured, whatever the clocks do
     return rows.assign(duration_ns=duration).sort_values(["start_ns", "end_ns"], kind="stable", ignore_index=True)
 
 
 def _launched(rows: pd.DataFrame, process: int) -> dict[str, Any]:
-    """Return the columns that device work has in common; correlation 0 is of what the device launched itself."""
+    """Return the columns that all device work shares; correlation 0 means that the device itself launched it."""
     return {
         "device": _devices(rows["device"]),
         "thread": rows["stream"],
@@ -113,7 +113,7 @@ def _ranges(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _memory(rows: pd.DataFrame, clock: pd.DataFrame, diagnostics: Counter[str]) -> pd.DataFrame:
-    """Return what was taken and given back of the device's memory and of pinned memory."""
+    """Return allocations and releases of device and host memory."""
     diagnostics["memory_without_time"] += int(rows["time_ns"].isna().sum())
     rows = rows[rows["time_ns"].notna() & rows["operation"].isin(["allocation", "release"])].reset_index(drop=True)
     sign = np.where(rows["operation"] == "release", -1, 1)
@@ -125,7 +125,7 @@ def _memory(rows: pd.DataFrame, clock: pd.DataFrame, diagnostics: Counter[str]) 
 
 
 def _info(capture: CuptiCapture) -> dict[str, Any]:
-    notes = [f"the file is not whole: {capture.truncated}"] if capture.truncated else []
+    notes = [f"the file is incomplete: {capture.truncated}"] if capture.truncated else []
     totals = capture.tables["overheads"].assign(ns=lambda rows: rows["end_ns"] - rows["start_ns"])
     for kind, (count, total) in totals.groupby("kind", observed=True)["ns"].agg(["count", "sum"]).iterrows():
         notes.append(f"CUPTI's own overhead: {kind} {total / 1e6:,.3f} ms in {count} intervals")

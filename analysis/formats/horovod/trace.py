@@ -1,9 +1,9 @@
-"""Horovod's timelines: what became of each tensor that ranks exchange, from the first rank that asks to the exchanged result.
+"""Horovod's timelines: the exchange of each tensor between ranks, from the first rank's request to the result.
 
-Every tensor is a process of the file. On it stand the negotiation (NEGOTIATE_ALLREDUCE), with a mark for each rank that is ready,
+Every tensor is a process of the file. It has the negotiation (NEGOTIATE_ALLREDUCE), with a mark for each rank that is ready,
 and the operation (ALLREDUCE) with its activities inside: WAIT_FOR_DATA, QUEUE, MEMCPY_IN_FUSION_BUFFER, NCCL_ALLREDUCE. All of
-these are ranges on a thread a tensor, as the host saw them. Tensors that are exchanged together in one buffer bear the same
-activities, each for itself: what the communication library was asked for stands once for all of them among the kernels.
+these are ranges as the host saw them, on one thread per tensor. Tensors that are exchanged together in one buffer repeat the
+same activities: among the kernels, a request to the communication library is one kernel for all of them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from kernelscope.analysis.trace import Trace, conform, intervals
 _OPERATIONS = "ALLREDUCE|ALLGATHER|BROADCAST|ALLTOALL|REDUCESCATTER|ADASUM|JOIN|BARRIER"
 _SIGN = re.compile(rf'"name"\s*:\s*"(?:NEGOTIATE_)?(?:{_OPERATIONS})"|"start_time_since_epoch_in_micros"')
 _EXCHANGE = r"^(?P<library>NCCL|RCCL|HCCL|MPI|GLOO|CCL|DDL|MLSL|ADASUM)_(?!INIT|WAIT|QUEUE|MEMCPY)\w+$"
-_APART_NS = 1_000_000  # starts of one exchange's activities are noted within microseconds, one tensor after the other
+_APART_NS = 1_000_000  # the tensors of one exchange note its start one after the other, within microseconds
 _LATEST_NS = 4_000_000_000_000_000_000
-_NO_THREAD = -1  # of marks that belong to no tensor
+_NO_THREAD = -1  # for marks that belong to no tensor
 
 
 def matches(head: Head) -> bool:
@@ -37,7 +37,7 @@ def matches(head: Head) -> bool:
 
 
 def read(path: Path) -> Trace:
-    """Read a timeline; raises EvidenceError when it cannot be read or holds no operations."""
+    """Read a timeline; raise EvidenceError if it cannot be read or holds no operations."""
     result = chrome_events.read(path, open_ended=True)
     begin_ns = (result.start_us or 0) * 1000
     keys = chrome_events.numbers(result.process_keys)
@@ -68,7 +68,7 @@ def read(path: Path) -> Trace:
 
 
 def _spans(table: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """Return operations and activities with start_ns and end_ns in the file's order, and how many ends are missing."""
+    """Return operations and activities with start_ns and end_ns, in the file's order, and the number of unpaired events."""
     rows = table[table["phase"].isin(["B", "E"]).to_numpy(dtype=bool)]
     frame = pd.DataFrame(
         {
@@ -91,7 +91,7 @@ def _ranges(spans: pd.DataFrame) -> pd.DataFrame:
 
 
 def _marks(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return marks: a rank is ready, a cycle of Horovod's loop begins."""
+    """Return the marks of ranks that are ready and of beginning cycles of Horovod's loop."""
     ready = (rows["phase"] == "X").to_numpy(dtype=bool)
     name = rows["name"].fillna("")
     return pd.DataFrame(
@@ -108,7 +108,7 @@ def _marks(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _exchanges(spans: pd.DataFrame) -> pd.DataFrame:
-    """Return what the communication library was asked for: activities that several tensors began together are one."""
+    """Return the requests to the communication library; activities that several tensors began together are one request."""
     library = spans["name"].str.extract(_EXCHANGE)["library"]
     own = library.notna().to_numpy(dtype=bool)
     outer = _operations(spans)
@@ -142,16 +142,16 @@ def _info(events: Events, spans: pd.DataFrame) -> dict[str, Any]:
     keys = chrome_events.numbers(events.process_keys)
     used = set(spans["track"].unique().tolist())
     notes = [
-        "threads stand for tensors; times are whole microseconds of the host, and only one rank writes them",
-        "an exchange of several tensors in one buffer is one kernel; the tensors' ranges show it once for each",
+        "threads stand for tensors; times are the host's, in whole microseconds, and only one rank writes them",
+        "an exchange of several tensors in one buffer is one kernel, but a range of each tensor",
     ]
     if not spans["name"].str.match(_EXCHANGE).any():
-        notes.append("no activity of a communication library is in the timeline")
+        notes.append("the timeline holds no activity of a communication library")
     return {
         "source": {"format": "horovod", "tool": "Horovod", "version": None, "schema": None},
         "clock": "wall" if events.start_us else "relative",
         "devices": [],
         "threads": {str(key): name for key, name in zip(keys.tolist(), events.processes, strict=True) if name and key in used},
-        "unavailable": {"launches": "Horovod does not say what ran on a device; its activities are the host's"},
+        "unavailable": {"launches": "Horovod does not record what ran on a device; its activities are the host's"},
         "notes": notes,
     }

@@ -1,7 +1,7 @@
-"""PyTorch's operators on their threads' stacks: which compute by themselves, which run backward, and for which forward operator.
+"""PyTorch's operators on their threads' stacks: which compute themselves, which run backward, and for which forward operator.
 
 Tables of operators have name, start_ns, end_ns, thread, sequence, forward_thread, shapes, types (the last four as the profiler
-writes them, null where it does not) and parent: the row of the innermost operator that called each, or -1.
+writes them, null if it does not) and parent: the row of the innermost operator around each, or -1.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ ENGINE = "autograd::engine::evaluate_function"
 
 
 def owners(chosen: Bool, parent: Int) -> Int:
-    """Return for each operator the innermost chosen one that it runs in, itself included; -1 without."""
-    # pointers are doubled, so that no depth of nesting takes more than a few rounds
+    """Return for each operator the innermost chosen one that it runs in, itself included; -1 if there is none."""
+    # pointers are doubled, so even deep nesting takes only a few rounds
     up = np.append(np.where(chosen, np.arange(len(chosen)), parent), -1)
     while not np.array_equal(further := up[up], up):
         up = further
@@ -34,24 +34,25 @@ def owners(chosen: Bool, parent: Int) -> Int:
 
 
 def backward_sequence(operators: pd.DataFrame) -> pd.Series:
-    """Return for each operator the sequence number of the backward function that it runs in; null in other phases."""
+    """Return for each operator the sequence number of the backward function that it runs in; null outside of these."""
     starts = (operators["forward_thread"].fillna(0) > 0).to_numpy()
     owner = owners(starts, operators["parent"].to_numpy())
     return operators["sequence"].take(np.maximum(owner, 0)).where(owner >= 0).reset_index(drop=True)
 
 
 def in_backward(operators: pd.DataFrame) -> Bool:
-    """Return which operators run in a backward function or in the engine's work around one."""
+    """Return which operators run in a backward function or in the autograd engine's work around one."""
     engine = where_text(operators["name"], lambda name: name.startswith(ENGINE))
     starts = engine | (operators["forward_thread"].fillna(0) > 0).to_numpy()
     return owners(starts, operators["parent"].to_numpy()) >= 0
 
 
 def noted(operators: pd.DataFrame) -> pd.Series:
-    """Return whether autograd made a node for each operator, or for one that it calls or that calls it; null where it was off.
+    """Return for each operator whether autograd made a node for it, for one that it calls or for a caller; null if unknown.
 
-    A forward operator bears the number that the next node gets: where the next operator of its thread bears the same one, it made
-    none, as nothing that it takes needs a gradient. Those below autograd have no number, and are as what calls them.
+    A forward operator has the sequence number that the next node will get. If the next operator of its thread has the same
+    number, it made no node, because none of its inputs needs a gradient. Operators below autograd have no number; their caller
+    decides.
     """
     parent = operators["parent"].to_numpy()
     sequence = operators["sequence"].fillna(-1).to_numpy(dtype=np.int64)
@@ -61,7 +62,7 @@ def noted(operators: pd.DataFrame) -> pd.Series:
     threads = intervals.whole(operators["thread"])
     rows = rows[np.lexsort((rows, threads[rows]))]
     follows = threads[rows][1:] == threads[rows][:-1]
-    none_made = np.append(follows & (sequence[rows][1:] <= sequence[rows][:-1]), False)  # of the last ones nothing tells
+    none_made = np.append(follows & (sequence[rows][1:] <= sequence[rows][:-1]), False)  # a thread's last one counts as made
     made = np.zeros(len(operators), dtype=bool)
     made[rows[~none_made[: len(rows)]]] = True
     within = owners(made, parent) >= 0
@@ -73,8 +74,9 @@ def noted(operators: pd.DataFrame) -> pd.Series:
 def forward_operators(operators: pd.DataFrame) -> Int:
     """Return for each operator in a backward function the row of the forward operator that it belongs to; -1 for the others.
 
-    Sequence numbers count per thread, so (forward thread, number) is the key. A backward function names its forward thread by a
-    number of the profiler's own: that is the thread with most of the sequence numbers it asks for; where two have as many, none.
+    Sequence numbers count per thread, so the key is (forward thread, number). A backward function names its forward thread by a
+    number of the profiler's own. It is taken for the thread that has most of the sequence numbers used with it; a tie counts as
+    unknown.
     """
     if not (operators["forward_thread"] > 0).any():
         return np.full(len(operators), -1, dtype=np.int64)
@@ -84,7 +86,7 @@ def forward_operators(operators: pd.DataFrame) -> Int:
     forward = pd.DataFrame({"thread": operators["thread"], "sequence": sequence, "forward": rows})[
         (number == 0) & (sequence >= 0)
     ]
-    # several operators carry a number until one makes its node: that is the last one to start
+    # several operators carry a number until one makes its node: the last one to start
     made = forward.drop_duplicates(["thread", "sequence"], keep="last")
     asked = pd.DataFrame({"number": number, "sequence": sequence, "row": rows})[(number > 0) & (sequence >= 0)]
     matches = asked.merge(_threads_of(asked, made), on="number").merge(made, on=["thread", "sequence"])
@@ -96,7 +98,7 @@ def forward_operators(operators: pd.DataFrame) -> Int:
 
 
 def _threads_of(asked: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
-    """Return the profiler's number and the thread's id of each forward thread that is certain."""
+    """Return the profiler's number and the thread id of each forward thread that is certain."""
     pairs = asked[["number", "sequence"]].drop_duplicates().merge(made[["thread", "sequence"]], on="sequence")
     votes = pairs.groupby(["number", "thread"], as_index=False).size()
     most = votes.groupby("number")["size"].transform("max")
@@ -104,11 +106,12 @@ def _threads_of(asked: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
 
 
 def computing_operators(operators: pd.DataFrame, holding: Int) -> pd.DataFrame:
-    """Return as kernels the operators that compute by themselves and hold no library's primitive.
+    """Return as kernels the operators that compute themselves and contain no library's primitive.
 
-    holding: rows of operators in which a primitive ran. An operator computes by itself when its name may and it calls at
-    most views, allocation and fills; a fill is part of such a caller. So does one that calls others and takes most of its time
-    outside of them, as reductions do that copy together what their threads found: what it calls is part of it.
+    holding: rows of operators in which a primitive ran. An operator computes itself if its name may compute and it calls at
+    most views, allocations and fills; a fill is part of such a caller. So does an operator that calls others but spends most of
+    its time outside of them, such as a reduction that gathers its threads' results with copies: the operators that it calls are
+    part of it.
     """
     parent = operators["parent"].to_numpy()
     names = operators["name"].astype("object").where(operators["name"].notna(), "")
@@ -126,7 +129,7 @@ def computing_operators(operators: pd.DataFrame, holding: Int) -> pd.DataFrame:
     result["operator"], result["library"] = result["name"], "aten"
     result["problem"] = of_text(result["shapes"], aten.problem)
     result["dtype"] = of_text(result["types"], aten.dtype)
-    # numbers become tensors without dimensions, of another type than what they are multiplied with: no conversion of data
+    # a scalar becomes a tensor without dimensions, whose type may differ from its operand's: no conversion of data
     converting = (
         where_text(result["types"], aten.converts) & ((result["name"] == "aten::copy_") & result["problem"].notna()).to_numpy()
     )
@@ -137,9 +140,9 @@ def computing_operators(operators: pd.DataFrame, holding: Int) -> pd.DataFrame:
 
 
 def _mostly_itself(operators: pd.DataFrame, parent: Int) -> Bool:
-    """Return where most of an operator's time, and more than calls of others cost, is in none of those that it calls.
+    """Return which operators spend most of their time, and more than calling others costs, outside of those that they call.
 
-    It is one of all calls of one name and shapes: on a busy machine a single one may have waited anywhere.
+    This is decided for all calls of one name and shapes together: on a busy machine a single call may have waited anywhere.
     """
     lasted = (operators["end_ns"] - operators["start_ns"]).to_numpy(np.int64)
     called = np.bincount(parent[parent >= 0], weights=lasted[parent >= 0], minlength=len(lasted))
@@ -154,9 +157,9 @@ def _mostly_itself(operators: pd.DataFrame, parent: Int) -> Bool:
 
 
 def _kinds(names: pd.Series, parent: Int) -> pd.Series:
-    """Return each operator's kind; plain arithmetic on behalf of an activation, normalisation or softmax is of that kind.
+    """Return each operator's kind; plain arithmetic called by an activation, normalisation or softmax has the caller's kind.
 
-    So inference's aten::relu, which calls aten::clamp_min, is an activation as it is in training.
+    So aten::relu in inference, which calls aten::clamp_min, is an activation as in training.
     """
     kinds = names.map({name: operator_kind(name) for name in names.unique()})
     callers = kinds.reset_index(drop=True).reindex(np.where(parent >= 0, parent, -1)).set_axis(names.index)
@@ -165,7 +168,7 @@ def _kinds(names: pd.Series, parent: Int) -> pd.Series:
 
 
 def _with_ancestors(chosen: Int, parent: Int) -> Bool:
-    """Return the mask of the chosen operators and of all that they run in."""
+    """Return the mask of the chosen operators and all operators around them."""
     marked = np.zeros(len(parent), dtype=bool)
     level = np.unique(chosen)
     while len(level):
@@ -176,7 +179,7 @@ def _with_ancestors(chosen: Int, parent: Int) -> Bool:
 
 
 def of_text(values: pd.Series, function: Callable[[str], Any]) -> pd.Series:
-    """Return a function of a text column as a categorical one, computed once per distinct text; null for null."""
+    """Apply a function to a text column, once per distinct text; return a categorical column, null for null."""
     category = values.astype("category").cat
     codes, distinct = pd.factorize(np.array([*(function(text) for text in category.categories), None], dtype=object))
     result = codes.astype(np.int32)[category.codes.to_numpy()]
@@ -184,7 +187,7 @@ def of_text(values: pd.Series, function: Callable[[str], Any]) -> pd.Series:
 
 
 def where_text(values: pd.Series, predicate: Callable[[str], Any]) -> Bool:
-    """Return where a text column has a text of which the predicate is true."""
+    """Return where a text column has a text for which the predicate is true."""
     category = values.astype("category").cat
     result = np.array([*(bool(predicate(text)) for text in category.categories), False])
     return result[category.codes.to_numpy()]

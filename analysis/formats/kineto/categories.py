@@ -1,4 +1,4 @@
-"""Which events of torch.profiler's traces a Trace is made of, by category, and the signs by which such a trace is recognised.
+"""The events of torch.profiler's traces from which a Trace is made, by category, and the signs that identify such a trace.
 
 Categories are named in pytorch/kineto libkineto/src/ActivityType.cpp.
 """
@@ -19,10 +19,10 @@ CALLS = {
 _KERNELS = frozenset({"kernel", "Kernel", "hpu_op", "mtia_ccp_events", "mtia_insight"})
 _COPIES = frozenset({"gpu_memcpy", "Memcpy", "gpu_memset", "Memset"})
 _SYNCS = frozenset({"cuda_sync", "xpu_sync"})
-_FUNCTIONS = frozenset({"python_function"})  # with a module's id they are calls of nn.Modules
+_FUNCTIONS = frozenset({"python_function"})  # those with a module's id are calls of nn.Modules
 _INSTANTS = frozenset({"cpu_instant_event", ""})
 _FORWARD_BACKWARD = frozenset({"fwdbwd", "fwd_bwd"})
-# Complete events that are no work of a device and no operators: what the profiler says of itself
+# Complete events that are neither device work nor operators: the profiler's own
 _NO_WORK = frozenset({
     "overhead", "Trace", "external_correlation", "cuda_event", "cuda_profiler_range", "gpu_pm_counter", "mtia_counters",
 })  # fmt: skip
@@ -56,8 +56,8 @@ GROUPS = {
     "labels": EventGroup(frozenset({"", "__metadata"}), frozenset("M"), ("labels",), timed=False),
 }  # fmt: skip
 _KNOWN = frozenset().union(*(group.categories or () for group in GROUPS.values()))
-GROUPS["others"] = EventGroup(None, without=_KNOWN | _NO_WORK)  # what no other group knows
-GROUPS["no work"] = EventGroup(_NO_WORK, PAIR)  # which may be what an end without a category closes
+GROUPS["others"] = EventGroup(None, without=_KNOWN | _NO_WORK)  # events of categories in no other group
+GROUPS["no work"] = EventGroup(_NO_WORK, PAIR)  # an end without a category may close one of them
 
 _HEAD_CATEGORY = re.compile(rb'"cat"\s*:\s*"(\w+)"')
 _HEAD_KEYS = re.compile(rb'"(?:baseTimeNanoseconds|deviceProperties|computeProperties|distributedInfo)"\s*:')

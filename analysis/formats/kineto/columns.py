@@ -1,6 +1,6 @@
-"""Columns of groups of events in torch.profiler's traces: a file of any size, piece by piece, and then each column in one.
+"""Columns of groups of events in torch.profiler's traces: a file of any size is read piece by piece, then each column is joined.
 
-Texts are numbers here, a mask beside says which integers an event lacks. Imports numpy and msgspec only, as kineto_events does.
+Texts are codes here, and a mask marks the integers that an event lacks. Imports numpy and msgspec only, as kineto.events does.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, FLOW, INTEGER,
 
 Array = npt.NDArray[Any]
 
-# The texts of events, by the column's name: a process and a thread may be numbers, which count as their digits
+# Keys of text columns; a process or a thread may be a number, which is kept as its digits
 TEXTS = {"phase": "ph", "category": "cat", "name": "name", "process": "pid", "thread": "tid", "flow": "id"}
 _NUMBERED = {**dict.fromkeys(TEXTS), **dict.fromkeys(name for name, a in ARGUMENTS.items() if a.kind != INTEGER)}
 
 
 @dataclass(frozen=True)
 class Integers:
-    """Integers of some events, and which of them are there; of the others 0."""
+    """Integers of some events, and which events have one; the others have 0."""
 
     values: npt.NDArray[np.int64]
     valid: npt.NDArray[np.bool_]
@@ -40,13 +40,13 @@ Column = Array | Integers
 
 @dataclass(frozen=True)
 class EventColumns:
-    """What was read of a file.
+    """The content of a file.
 
-    tables: columns by group, none where a group has no events: start_ns and duration_ns (as the file counts), texts as their
-    numbers (-1 for none), integers; place, the order in the file, where begins and ends are among them. texts: by column,
-    the texts by number. counts: events by phase and category, all of them. untimed: events of a group without a usable time,
-    left out. header: JSON text of the file's other keys. repaired: pieces of text that were no JSON and were mended.
-    odd: elements of its list that are no events, left out.
+    tables: columns by group, empty if a group has no events: start_ns and duration_ns (on the file's clock), texts as codes (-1
+    for none), integers, and, if there are begins and ends, place: the order in the file. texts: the texts by code, for each
+    column. counts: all events, by phase and category. untimed: a group's events without a usable time, which are left out.
+    header: JSON text of the file's other keys. repaired: pieces of text that were invalid JSON and were repaired. odd: elements
+    of the list that are not events and are left out.
     """
 
     tables: dict[str, dict[str, Column]]
@@ -61,10 +61,10 @@ class EventColumns:
 def gather(
     path: Path | str, groups: Mapping[str, EventGroup], size: int = SIZE, content: bytes | None = None, parts: Sequence[Path] = ()
 ) -> EventColumns:
-    """Return the groups' columns; raises EvidenceError for what is no trace or cannot be read.
+    """Return the groups' columns; raise EvidenceError if the file is not a trace or cannot be read.
 
-    size: bytes of JSON that are decoded at once. content: the file's bytes, if they are read; `path` then only names it.
-    parts: files of the same process that go on where this one ends.
+    size: bytes of JSON to decode at once. content: the file's bytes, if already read; `path` then only names it.
+    parts: files of the same process that continue this one.
     """
     gathering = _Gathering(groups)
     files = [EventList(path, gathering.decode, size, content), *(EventList(one, gathering.decode, size) for one in parts)]
@@ -90,7 +90,7 @@ def _pieces(file: EventList[_PieceColumns]) -> list[_PieceColumns]:
 
 @dataclass(frozen=True)
 class _PieceColumns:
-    """What was made of a piece: columns by group, numbers of events by phase and category, events without a usable time."""
+    """The columns of a piece by group, its numbers of events by phase and category, and of events without a usable time."""
 
     tables: dict[str, dict[str, Column]]
     counts: dict[tuple[str, str], int]
@@ -98,12 +98,12 @@ class _PieceColumns:
 
 
 class _Gathering:
-    """Makes columns of pieces, and numbers the texts of all."""
+    """Makes columns of pieces, with codes for texts that all pieces share."""
 
     def __init__(self, groups: Mapping[str, EventGroup]) -> None:
         self._groups = groups
         self._decoding = Decoding(groups)
-        self._seen = 0  # events of the pieces before, or more where one was read again
+        self._seen = 0  # events of the previous pieces, or more where a piece was read again
         self.texts = {name: Texts() for name in _NUMBERED}
 
     def decode(self, text: Buffer) -> _PieceColumns:
@@ -130,7 +130,7 @@ class _Gathering:
         return result
 
     def _table(self, piece: Piece, group: EventGroup, columns: dict[str, Any]) -> tuple[dict[str, Column], int]:
-        """Return the columns of a group's events, and of how many the time is not usable, which are left out.
+        """Return the columns of a group's events, and how many were left out because their time is not usable.
 
         columns: phase and category.
         """
@@ -147,7 +147,7 @@ class _Gathering:
         return columns | {name: self._argument(piece, name) for name in group.arguments}, int((~timed).sum())
 
     def _argument(self, piece: Piece, name: str) -> Any:
-        """Return a column of arguments, from the first of its keys that an event has."""
+        """Return a column of arguments, for each event from the first of the argument's keys that it has."""
         kind = ARGUMENTS[name].kind
         result: Any = None
         for part in FIELDS[name]:
@@ -170,7 +170,7 @@ def _joined(parts: list[dict[str, Any]]) -> dict[str, Column]:
     columns: dict[str, Column] = {}
     if any("place" in part for part in parts):
         for part in parts:
-            part.setdefault("place", np.zeros(len(part["start_ns"]), dtype=np.int64))  # nobody asks complete events for it
+            part.setdefault("place", np.zeros(len(part["start_ns"]), dtype=np.int64))  # unused for complete events
     for name in list(parts[0]) if parts else []:
         column = [part.pop(name) for part in parts]
         if isinstance(column[0], Integers):

@@ -41,7 +41,7 @@ _COPY_EVENTS, _WAIT_EVENTS = ("dma_request",), ("event_record", "event_wait")  #
 
 @dataclass(frozen=True)
 class DeviceTables:
-    """What devices did. accelerators: whether the file names any device that is no CPU; devices: as info lists them."""
+    """Device activity. accelerators: whether the file names any device other than a CPU; devices: as listed in info."""
 
     kernels: pd.DataFrame
     copies: pd.DataFrame
@@ -72,9 +72,9 @@ def read(scan: Scan, tracks: pd.DataFrame, calls: pd.DataFrame, operators: pd.Da
 
 
 def _common(scan: Scan, name: str, accelerator: str, calls: pd.DataFrame, operators: pd.DataFrame) -> pd.DataFrame:
-    """Return a group's rows with times, process, device, stream and the arguments that they have.
+    """Return a group's rows with times, process, device, stream and their arguments.
 
-    Device and stream stand in the arguments, or as process and thread of the event ("stream 7" in old traces).
+    Device and stream are in the arguments, or are the process and thread of the event ("stream 7" in old traces).
     """
     rows = scan.tables[name]
     track = rows["track"].to_numpy()
@@ -93,7 +93,7 @@ def _common(scan: Scan, name: str, accelerator: str, calls: pd.DataFrame, operat
 
 
 def _device(prefix: pd.Series, index: pd.Series) -> pd.Categorical:
-    """Return names such as cuda:0, one text for each distinct pair; null where the number is."""
+    """Return names such as cuda:0, built once for each distinct pair; null where the prefix or the number is null."""
     prefixes, kinds = pd.factorize(prefix.astype("object"))
     numbers, indices = pd.factorize(index.astype("Int64"))
     known = (prefixes >= 0) & (numbers >= 0)
@@ -103,7 +103,7 @@ def _device(prefix: pd.Series, index: pd.Series) -> pd.Categorical:
 
 
 def _accelerator(scan: Scan, calls: pd.DataFrame) -> str:
-    """Return the kind of device that plain kernels ran on, from categories, versions and the names of calls."""
+    """Return the kind of device that plain kernels ran on, judged by categories, versions, calls and the devices' names."""
     categories = {category for _, category in scan.counts}
     if categories & {"xpu_runtime", "xpu_driver", "xpu_sync"}:
         return "xpu"
@@ -125,7 +125,11 @@ def _properties(scan: Scan) -> list[dict[str, Any]]:
 
 
 def _described(used: set[str], properties: list[dict[str, Any]], accelerator: str) -> list[dict[str, Any]]:
-    """Return the devices that did something, with their names. ROCm numbers the agents of the host too: one name serves all."""
+    """Return the devices that were used, with their properties.
+
+    If all listed devices have the same properties, a device that is not listed gets these too: ROCm also numbers the host's
+    agents.
+    """
     known = {f"{accelerator}:{entry.get('id')}": _stated(entry, accelerator) for entry in properties}
     distinct = list({tuple(device.items()): device for device in known.values()}.values())
     only = distinct[0] if len(distinct) == 1 else {}
@@ -133,7 +137,7 @@ def _described(used: set[str], properties: list[dict[str, Any]], accelerator: st
 
 
 def _stated(entry: dict[str, Any], accelerator: str) -> dict[str, Any]:
-    """Return what a device's properties tell, in the words of info["devices"]; what is no number is left out."""
+    """Return a device's properties under the keys of info["devices"]; values that should be numbers and are not are left out."""
     major, minor = (entry.get(f"compute{part.capitalize()}", entry.get(part)) for part in ("major", "minor"))
     numbers = {
         "memory_bytes": entry.get("totalGlobalMem"),
@@ -147,7 +151,7 @@ def _stated(entry: dict[str, Any], accelerator: str) -> dict[str, Any]:
 
 
 def _processes(correlation: pd.Series, calls: pd.DataFrame, operators: pd.DataFrame) -> pd.Series:
-    """Return the process that launched each piece of device work: events of devices name the device where others have it."""
+    """Return the process that launched each piece of device work; device events name the device in place of their process."""
     for table in (calls, operators):
         result = table["process"].unique()
         if len(result) == 1:
@@ -159,7 +163,7 @@ def _processes(correlation: pd.Series, calls: pd.DataFrame, operators: pd.DataFr
 
 
 def _kernels(rows: pd.DataFrame, calls: pd.DataFrame, operators: pd.DataFrame) -> pd.DataFrame:
-    """Return kernels with what their arguments say."""
+    """Return kernels with the columns from their arguments."""
     collective = autograd.of_text(rows["collective"], lambda name: f"nccl:{name}").astype("object")
     return rows.assign(
         operator=collective.where(collective.notna(), _external_operators(rows, calls, operators)).astype("category"),
@@ -172,9 +176,9 @@ def _kernels(rows: pd.DataFrame, calls: pd.DataFrame, operators: pd.DataFrame) -
 
 
 def _messages(rows: pd.DataFrame) -> pd.Series:
-    """Return of collectives the elements that a rank gives and gets, and the ranks: 25136:201088 on 8 ranks: 0, 1, 2, ...
+    """Return for collectives the elements that a rank sends and receives, and the ranks: 25136:201088 on 8 ranks: 0, 1, 2, ...
 
-    Of messages between two ranks their elements and the other one: 25136 to rank 1, 25136 from rank 0.
+    For messages between two ranks, return the elements and the other rank: 25136 to rank 1, 25136 from rank 0.
     """
     result = pd.Series(None, index=rows.index, dtype="object")
     known = rows[["given", "received", "members"]].notna().all(axis=1).to_numpy(bool)
@@ -197,9 +201,9 @@ def _extent(text: str) -> str | None:
 
 
 def _external_operators(rows: pd.DataFrame, calls: pd.DataFrame, operators: pd.DataFrame) -> pd.Series:
-    """Return the names of the operators that the External id of kernels without a call tells.
+    """Return for kernels without a call the names of the operators that their External id refers to.
 
-    Traces of 2022 and 2023 repeat the correlation there: such numbers mean nothing.
+    In traces of 2022 and 2023 the External id repeats the correlation and means nothing.
     """
     missing = ~rows["correlation"].isin(calls["correlation"].dropna()) & rows["external_id"].notna()
     repeated = (rows["external_id"] == rows["correlation"]).fillna(False)
@@ -210,7 +214,7 @@ def _external_operators(rows: pd.DataFrame, calls: pd.DataFrame, operators: pd.D
 
 
 def _copies(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return copies with their operation and the kinds of memory."""
+    """Return copies with their operation and kinds of memory."""
     operation = autograd.of_text(rows["name"], _operation).astype("object")
     if "direction" in rows:
         directed = autograd.of_text(rows["direction"], _operation).astype("object")
@@ -245,10 +249,10 @@ def _memory(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
 
 
 def timed_operators(rows: pd.DataFrame, texts: pd.DataFrame, diagnostics: dict[str, int]) -> pd.DataFrame:
-    """Return as kernels the innermost device intervals of the autograd profiler's own format.
+    """Return the innermost device intervals of the autograd profiler's own format as kernels.
 
-    It took the time between two CUDA events around every operator, so an operator's interval holds those of the operators that
-    it called. texts: process and thread of each track as written; the thread is the device.
+    That profiler timed every operator with a pair of CUDA events, so an operator's interval contains those of the operators
+    that it called. texts: process and thread of each track as written; the thread is the device.
     """
     index = kineto.whole_numbers(texts["thread"]).take(rows["track"].to_numpy()).set_axis(rows.index)
     kind = texts["process"].astype("string").str.split(" ").str[0].str.lower().replace("hip", "rocm")

@@ -1,8 +1,8 @@
-"""Events of torch.profiler's traces out of JSON: pieces of the list of events, decoded, whose fields are columns.
+"""Events of torch.profiler's traces, decoded from JSON: pieces of the list of events, with each field as a column.
 
-Pieces are decoded with the types that profilers write: first with a type for each usual category that has what the groups ask
-of it, which skips the rest unlooked at; if a piece has events of other categories or none, with one type for all. A piece that
-has other types of values, or times that a double cannot hold, is decoded again with every value as its text.
+A piece is first decoded with one type per usual category; each type has only the fields that the groups ask for, so the rest is
+skipped unparsed. If a piece has events of other categories or of none, one type for all events is used. A piece with values of
+other types, or with times that a double cannot represent, is decoded again with every value as its text.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _UntypedEvent(msgspec.Struct, gc=False):
     args: _Untyped | list[Any] | str | float | int | bool | None = _NO_UNTYPED  # type: ignore[valid-type]
 
 
-# Phases of the format: texts that are there once are compared faster than new ones for each event
+# Phases of the format. As literals they are the same string objects for all events, which compare faster than new ones
 _Phase = Literal[
     "X", "B", "E", "b", "e", "n", "S", "T", "p", "F", "s", "t", "f", "i", "I", "C", "M", "N", "O", "D", "P", "R", "V", "v", "c"
 ]  # fmt: skip
@@ -92,14 +92,14 @@ _UNWANTED = (  # common in traces and large
 
 
 def _decoder_of(groups: Mapping[str, EventGroup]) -> msgspec.json.Decoder[Any]:
-    """Return a decoder of events of usual categories and those that groups name."""
+    """Return a decoder for events of the usual categories and of those that groups name."""
     named = [category for group in groups.values() for category in group.categories or () if category]
     types = [_event_type(category, groups.values()) for category in dict.fromkeys([*_UNWANTED, *named])]
     return msgspec.json.Decoder(list[reduce(or_, types)])  # type: ignore[misc]
 
 
 def _event_type(category: str, groups: Iterable[EventGroup]) -> Any:
-    """Return the type of a category's events: with the arguments that groups ask for, without anything if none takes it."""
+    """Return the type of a category's events: with the arguments that groups ask for, or empty if no group takes the category."""
     wanting = [group for group in groups if group.takes_category(category)]
     constants: dict[str, Any] = {"cat": category} if wanting else {"cat": category, "ts": _NAN, "dur": _NAN}
     fields: list[Any] = [("ph", _Phase, "")]
@@ -107,7 +107,7 @@ def _event_type(category: str, groups: Iterable[EventGroup]) -> Any:
         columns = dict.fromkeys(name for group in wanting for name in group.arguments)
         arguments = _arguments("_Wanted", _TYPES, columns)
         fields += [("name", str, ""), ("pid", int | str, ""), ("tid", int | str, ""), ("ts", float, _NAN), ("dur", float, _NAN)]
-        fields += [("args", arguments, arguments()), ("id", int | str, "")]  # as profilers order them, which is fastest
+        fields += [("args", arguments, arguments()), ("id", int | str, "")]  # in the profilers' order, which is fastest
     return msgspec.defstruct("_Event", fields, tag_field="cat", tag=category, namespace=constants, gc=False)
 
 
@@ -119,7 +119,7 @@ _UNTYPED = msgspec.json.Decoder(list[_UntypedEvent])
 
 
 class _ValueNumbers(dict[Any, int]):
-    """Numbers of the values met so far; that of a new one is asked for."""
+    """Codes of the values seen so far; the code of a new value is computed on first access."""
 
     def __init__(self, number: Callable[[Any], int]) -> None:
         super().__init__()
@@ -131,14 +131,14 @@ class _ValueNumbers(dict[Any, int]):
 
 
 class Texts:
-    """Distinct texts by number, from 0 on; -1 stands for none."""
+    """Distinct texts by code, from 0 on; -1 stands for none."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
         self._met: dict[Callable[[Any], str | None], _ValueNumbers] = {}
 
     def codes(self, values: Iterable[Any], text: Callable[[Any], str | None]) -> Codes:
-        """Return the number of each value's text; `text` is asked once for each distinct value."""
+        """Return the code of each value's text; `text` is called once for each distinct value."""
         met = self._met.get(text) or self._met.setdefault(text, _ValueNumbers(lambda value: self.number(text(value))))
         listed = list(values)
         if listed and listed.count(listed[0]) == len(listed):  # as phases and processes often are
@@ -146,12 +146,12 @@ class Texts:
         return np.fromiter(map(met.__getitem__, listed), dtype=np.int32, count=len(listed))
 
     def number(self, text: str | None) -> int:
-        """Return the number of a text, a new one if it has none."""
+        """Return the code of a text, a new one if it has none yet."""
         return -1 if text is None else self._numbers.setdefault(text, len(self._numbers))
 
     @property
     def all(self) -> list[str]:
-        """The texts by number."""
+        """The texts by code."""
         return list(self._numbers)
 
 
@@ -160,7 +160,7 @@ def _plain(value: Any) -> str | None:
 
 
 def _of_raw(value: bytes) -> str | None:
-    """Return JSON text as text: strings without quotes, null as none."""
+    """Return JSON text as text: strings without quotes, null as None."""
     if value in (b"", b"null"):
         return None
     return str(msgspec.json.decode(value) if value.startswith(b'"') else value.decode("utf8", "replace")) or None
@@ -174,37 +174,37 @@ def _as_json(value: bytes) -> str | None:
 
 
 class Inexact(Exception):
-    """Doubles do not hold the times as they are written."""
+    """Doubles cannot represent the times as written."""
 
 
 class Piece:
-    """Events decoded with types: their columns. Names of columns: the events' keys, or FIELDS of arguments."""
+    """Columns of typed events. Names of columns: the events' keys, or FIELDS of arguments."""
 
     def __init__(self, events: list[Any]) -> None:
         self.events = events
 
     def of(self, rows: Bool) -> Self:
-        """Return the piece of the rows of a mask."""
+        """Return the piece with only the rows of a mask."""
         return self if rows.all() else type(self)(list(compress(self.events, rows.view(np.uint8).tobytes())))
 
     def times(self, name: str) -> tuple[Int, Bool]:
-        """Return times in ns, and which are valid; raise Inexact where the text has more digits than were kept."""
+        """Return times in ns, and which are valid; raise Inexact if the text has more digits than were kept."""
         values, valid, exact = _to_ns(np.fromiter(self._values(name), dtype=np.float64, count=len(self.events)))
         if not exact:
             raise Inexact
         return values, valid
 
     def texts(self, name: str, known: Texts) -> Codes:
-        """Return the numbers of texts; those of integers are their digits."""
+        """Return the codes of texts; the text of an integer is its digits."""
         return known.codes(self._values(name), _plain)
 
     def json(self, name: str, known: Texts) -> Codes:
-        """Return the numbers of values kept as JSON."""
-        values = _NUL.join(self._values(name)).split(_NUL) if self.events else []  # faster than to make bytes of each
+        """Return the codes of values kept as JSON."""
+        values = _NUL.join(self._values(name)).split(_NUL) if self.events else []  # faster than making bytes of each
         return known.codes(values, _as_json)
 
     def integers(self, name: str) -> tuple[Int, Bool]:
-        """Return integers (0 where there is none), and which are there."""
+        """Return integers (0 where missing), and which are there."""
         values = np.fromiter(self._values(name), dtype=np.int64, count=len(self.events))
         valid = values != _MISSING
         return np.where(valid, values, 0), valid
@@ -218,7 +218,7 @@ class Piece:
 
 
 class _TaggedPiece(Piece):
-    """Events decoded with a type for each category: the same columns."""
+    """Columns of events decoded with one type per category."""
 
     def texts(self, name: str, known: Texts) -> Codes:
         return known.codes(map(type, self.events), _category) if name == "cat" else super().texts(name, known)
@@ -229,7 +229,7 @@ def _category(event_type: Any) -> str | None:
 
 
 class _UntypedPiece(Piece):
-    """Events decoded as text: the same columns."""
+    """Columns of events decoded as text."""
 
     def times(self, name: str) -> tuple[Int, Bool]:
         return json_numbers.thousandfold(self._bytes(name))
@@ -246,14 +246,14 @@ class _UntypedPiece(Piece):
     @cached_property
     def _args(self) -> list[Any]:
         result = map(attrgetter("args"), self.events)
-        return [args if type(args) is _Untyped else _NO_UNTYPED for args in result]  # what is no object has none
+        return [args if type(args) is _Untyped else _NO_UNTYPED for args in result]  # other JSON than an object has no arguments
 
 
 def _to_ns(values: npt.NDArray[np.float64]) -> tuple[Int, Bool, bool]:
-    """Return microseconds as integer nanoseconds, which are numbers, and whether all are exact.
+    """Return microseconds as integer nanoseconds, which of them are finite numbers, and whether all are exact.
 
-    A double holds whole numbers up to 2**53 and three decimals up to 2**43 (101 days): if the nearest thousandth gives the same
-    double again, it is what the text said. Kineto counts from the last quarter's beginning, which keeps to that.
+    A double represents whole numbers up to 2**53, and three decimals up to 2**43 (101 days): if the nearest thousandth gives the
+    same double again, it is the number in the text. Kineto counts from the beginning of the quarter, which stays in this range.
     """
     valid = np.isfinite(values)
     filled = np.where(valid, values, 0.0)
@@ -267,16 +267,17 @@ def _to_ns(values: npt.NDArray[np.float64]) -> tuple[Int, Bool, bool]:
 
 
 class Decoding:
-    """Decodes pieces of one file's list of events for some groups, and remembers what its events are like."""
+    """Decodes pieces of one file's list of events for some groups, and remembers which decoder fits its events."""
 
     def __init__(self, groups: Mapping[str, EventGroup]) -> None:
-        self._by_category, self._patience = _decoder_of(groups), 4  # pieces that it may fail for
+        self._by_category, self._patience = _decoder_of(groups), 4  # pieces on which it may fail before it is dropped
         self._as_text = False
 
     def columns(self, text: Buffer, make: Callable[[Piece], Any]) -> Any:
-        """Return what `make` makes of a piece's columns.
+        """Return the result of `make` for a piece's columns.
 
-        Raises msgspec.DecodeError or UnicodeDecodeError for what is no list in JSON, msgspec.ValidationError for other values.
+        Raise msgspec.DecodeError or UnicodeDecodeError if the text is not a JSON list, msgspec.ValidationError if its elements
+        are not events.
         """
         for decoder in () if self._as_text else (self._by_category, _TYPED) if self._patience else (_TYPED,):
             try:
@@ -287,7 +288,7 @@ class Decoding:
             except (msgspec.DecodeError, UnicodeDecodeError):
                 raise
             except Inexact:
-                self._as_text = True  # the clock of a file is the same everywhere
+                self._as_text = True  # all times of a file are on the same clock
                 break
             except (ValueError, OverflowError):  # text where numbers are expected, numbers beyond 64 bits
                 break

@@ -1,9 +1,9 @@
-"""Python's functions in torch.profiler's traces (with_stack): which one the loop's thread was in at each instant.
+"""Python functions in torch.profiler's traces (with_stack): which one the loop's thread was in at each instant.
 
-Kineto names a function "file(line): name". Its file is written as an import finds it, mostly: without the folder of the script or
-of site-packages. The line is the one on which the function was entered, its first; of a function that was open when recording
-began, it is the one that ran then. Which line of a function runs is not told. Built-in functions and modules' calls have no file:
-their time is that of the function around them.
+Kineto names a function "file(line): name". The file is mostly written as an import finds it: without the folder of the script
+or of site-packages. The line is the function's first one; for a function that was already open when recording began, it is the
+line that ran then. The trace does not say which line of a function runs. Built-in functions and modules' calls have no file:
+their time counts for the function around them.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from kernelscope.analysis.trace import conform
 
 Int = npt.NDArray[np.int64]
 
-MISSING = "the trace holds no functions of Python: record it with torch.profiler.profile(with_stack=True)"
+MISSING = "the trace holds no Python functions: record it with torch.profiler.profile(with_stack=True)"
 
 _FUNCTION = re.compile(r"(?P<file>.+)\((?P<line>\d{1,9})\): (?P<name>.+)", re.DOTALL)
 _INSTALLED = re.compile(r".*[/\\](?:site-packages|dist-packages)[/\\]", re.DOTALL)
 _OF_PYTHON = re.compile(r".*[/\\]lib[/\\]python\d(?:\.\d+)?[/\\]", re.DOTALL | re.IGNORECASE)
-_TYPED_IN = re.compile(r"<(?:stdin|ipython-input)")  # other names in brackets are those of code that code has made
+_TYPED_IN = re.compile(r"<(?:stdin|ipython-input)")  # other names in angle brackets are those of generated code
 _MADE = re.compile(r"[/\\]torchinductor_|[/\\]\.?triton[/\\]cache[/\\]")
 _ROOT = re.compile(r"[/\\]|\.py$")
 
 _FRAMEWORKS = sys.stdlib_module_names | {"functorch", "torch", "torch_npu", "torch_xla", "torchgen", "triton", "triton_kernels"}
-# Where a file is installed is mostly not told. What is in no list counts as the program's; names that a program's own folders
-# have too, such as datasets, are in none.
+# Traces mostly do not say where a file is installed. Files of packages in neither list count as the program's; names that a
+# program's own folders may have too, such as datasets, are in neither.
 _LIBRARIES = frozenset({
     "IPython", "PIL", "_pytest", "absl", "accelerate", "aiter", "albumentations", "apex", "attr", "attrs", "av", "beartype",
     "bitsandbytes", "click", "colossalai", "cupy", "cv2", "decord", "deepspeed", "detectron2", "diffusers", "einops", "fairscale",
@@ -49,9 +49,10 @@ _LIBRARIES = frozenset({
 
 
 def host_lines(scan: Scan, tracks: pd.DataFrame, steps: pd.DataFrame, operators: pd.DataFrame) -> pd.DataFrame:
-    """Return the functions of the loop's thread as the table `host_lines`, pieces that do not overlap; empty without functions.
+    """Return the functions of the loop's thread as the table `host_lines`: pieces that do not overlap; empty without functions.
 
-    Leaves in the scan's group "functions" what neither this nor the modules' ranges hold: functions of other threads.
+    Leave in the scan's group "functions" only the rows that neither this table nor the modules' ranges use: functions of other
+    threads.
     """
     rows = scan.tables["functions"]
     if rows.empty:
@@ -66,9 +67,9 @@ def host_lines(scan: Scan, tracks: pd.DataFrame, steps: pd.DataFrame, operators:
 
 
 def _loop_thread(rows: pd.DataFrame, thread: Int, steps: pd.DataFrame, operators: pd.DataFrame) -> int:
-    """Return the thread of the steps; without steps the one that is in functions for longest, of those that run operators.
+    """Return the thread of the steps; without steps, of the threads that run operators, the one that is in functions for longest.
 
-    Backward's thread may run more operators than the loop's, and is in functions now and then, for checkpoints and hooks.
+    The backward thread may run more operators than the loop's, and is in functions only at times, for checkpoints and hooks.
     """
     if len(steps):
         return int(steps["thread"].iloc[0])
@@ -77,7 +78,7 @@ def _loop_thread(rows: pd.DataFrame, thread: Int, steps: pd.DataFrame, operators
 
 
 def _place_of(name: str) -> Place | None:
-    """Return what a name says; None for built-in functions and calls of modules."""
+    """Return the place that a name describes; None for built-in functions and calls of modules."""
     match = _FUNCTION.fullmatch(name)
     if match is None:
         return None
@@ -88,7 +89,7 @@ def _place_of(name: str) -> Place | None:
 
 
 def _owner(file: str, installed: bool) -> int:
-    """Return whose code a file is."""
+    """Return the owner of a file's code."""
     root = _ROOT.split(file, maxsplit=1)[0]
     if root in _FRAMEWORKS or (file.startswith("<") and not _TYPED_IN.match(file)) or _MADE.search(file):
         return FRAMEWORK

@@ -1,4 +1,4 @@
-"""What can be read of the events in torch.profiler's traces: their arguments, and groups of events that become one table each.
+"""Descriptions of the events in torch.profiler's traces: their arguments, and groups of events that become one table each.
 
 Sources: pytorch/kineto libkineto/src/output_json.cpp (layout), ActivityType.cpp (categories), CuptiActivity.cpp and
 RoctracerLogger.cpp (arguments of device work); torch/csrc/autograd/profiler_kineto.cpp (arguments of operators).
@@ -14,7 +14,7 @@ INTEGER, TEXT, JSON = "integer", "text", "json"
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of events: its names in files, the usual one first, and whether it is a number, text or JSON kept as text."""
+    """An argument of events: its names in files, the usual one first, and its kind: integer, text, or JSON kept as text."""
 
     keys: tuple[str, ...]
     kind: str = INTEGER
@@ -22,7 +22,7 @@ class Argument:
 
 ARGUMENTS: Mapping[str, Argument] = {
     "sequence": Argument(("Sequence number",)),  # of a backward operator: that of its forward operator
-    "forward_thread": Argument(("Fwd thread id",)),  # profiler's number of the thread that ran it; 0 for forward operators
+    "forward_thread": Argument(("Fwd thread id",)),  # the profiler's number of the forward operator's thread; 0 for forward ones
     "external_id": Argument(("External id", "external id")),  # relates device work to the operator that caused it
     "correlation": Argument(("correlation",)),  # relates device work to the runtime call that launched it
     "device": Argument(("device", "inDevice")),
@@ -37,12 +37,12 @@ ARGUMENTS: Mapping[str, Argument] = {
     "device_id": Argument(("Device Id",)),
     "module": Argument(("Python module id",)),
     "collective": Argument(("Collective name",), TEXT),
-    "given": Argument(("In msg nelems",)),  # elements that a rank gives to a collective, and that it gets
+    "given": Argument(("In msg nelems",)),  # elements that a rank sends to a collective, and that it receives
     "received": Argument(("Out msg nelems",)),
     "members": Argument(("Group size",)),
-    "source": Argument(("Src Rank",)),  # of a message between two ranks: who sends it, where it is received
-    "target": Argument(("Dst Rank",)),  # and who receives it, where it is sent
-    "group": Argument(("Process Group Ranks",), TEXT),  # [0, 1, 2, 3]; of many the first, ... and the last
+    "source": Argument(("Src Rank",)),  # of a message between two ranks: its sender, on the receiving side
+    "target": Argument(("Dst Rank",)),  # and its receiver, on the sending side
+    "group": Argument(("Process Group Ranks",), TEXT),  # [0, 1, 2, 3]; of a long list the first, ... and the last
     "dtype": Argument(("dtype",), TEXT),
     "sync_kind": Argument(("cuda_sync_kind",), TEXT),
     "direction": Argument(("direction",), TEXT),
@@ -56,7 +56,7 @@ ARGUMENTS: Mapping[str, Argument] = {
     "labels": Argument(("name", "labels"), JSON),  # of processes and threads
     # Huawei's NPUs (Ascend/pytorch torch_npu/profiler, Ascend/msprof analysis/csrc/application/timeline)
     "connection": Argument(("connection_id",)),  # relates tasks to the CANN call that launched them
-    "queue": Argument(("correlation_id",)),  # of torch_npu's task queue: relates what was put in to what was taken out
+    "queue": Argument(("correlation_id",)),  # of torch_npu's task queue: relates enqueue to dequeue
     "task_type": Argument(("Task Type", "task type"), TEXT),
     "task_stream": Argument(("Physic Stream Id", "Stream Id", "stream id")),
     "operation": Argument(("operation",), TEXT),
@@ -70,9 +70,10 @@ PAIR, FLOW = frozenset("BE"), frozenset("sf")
 class EventGroup:
     """Events to read into one table.
 
-    categories: theirs, None for all but those in `without`. phases: X takes complete events and pairs of B and E. arguments:
-    names in ARGUMENTS that become columns. timed: whether an event must have a time. open_ended: whether what begins and never
-    ends lasts until the last event; else it is left out, as for work of a device, which is written when it is done.
+    categories: their categories, None for all except those in `without`. phases: the phases to take; complete events are X, or
+    pairs of B and E. arguments: names in ARGUMENTS that become columns. timed: whether an event must have a time. open_ended:
+    whether an event that begins and never ends lasts until the last event; else it is left out, as for device work, which is
+    written when it is done.
     """
 
     categories: frozenset[str] | None

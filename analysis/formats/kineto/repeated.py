@@ -1,7 +1,7 @@
-"""Events of the host that a trace holds twice, as where windows that overlap were put into one list: each counts once.
+"""Host events that a trace has twice, for example because overlapping windows were merged into one list: each counts once.
 
-Of device work `trace.duplicates` knows it, for all formats. Here it must be known before steps are cut at the next one's begin,
-and operators and functions are put into each other: what stands twice would be in itself.
+`trace.duplicates` does the same for the device work of all formats. For host events it must happen earlier: before steps are cut
+where the next one begins, and before operators and functions are nested, as a repeated event would be inside itself.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ _CALLED = {
     "operators": "operators", "annotations": "ranges and steps", "functions": "functions", "calls": "calls", "syncs": "waits",
     "memory": "allocations",
 }  # fmt: skip
-_NUMBERS = ("external_id", "correlation", "address", "queue")  # which tell short events of one name apart
+_NUMBERS = ("external_id", "correlation", "address", "queue")  # these distinguish short events of one name
 
 
-def leave_out(scan: Scan, found: dict[str, int]) -> None:
-    """Take events out of a scan that stand there before with all they say, in place, and count them in `found`."""
+def leave_out(scan: Scan, diagnostics: dict[str, int]) -> None:
+    """Remove from a scan, in place, the events that repeat an earlier one in every column, and count them in `diagnostics`."""
     for name, called in _CALLED.items():
         table = scan.tables.get(name)
         if table is None or not len(table):
@@ -26,5 +26,5 @@ def leave_out(scan: Scan, found: dict[str, int]) -> None:
             table, table.columns.tolist(), duplicates.told_apart(table, table["duration_ns"] > 0, _NUMBERS)
         )
         if again.any():
-            found[f"{called} {duplicates.TWICE}"] = int(again.sum())
+            diagnostics[f"{called} {duplicates.TWICE}"] = int(again.sum())
             scan.tables[name] = table[~again].reset_index(drop=True)

@@ -1,12 +1,12 @@
 """Chrome JSON as torch.profiler (Kineto) and torch.autograd's profiler export it, plain or gzip, of any size, as tables.
 
-`scan` reads chosen groups of events into one table each, piece by piece. Times are exact: microseconds are taken apart into
-integer nanoseconds, from the number's text where a double could not hold them. Complete events may also be written as pairs of
-begin and end (phases B and E), of which the end may lack the category.
+`scan` reads chosen groups of events into one table each, piece by piece. Times are exact: microseconds become integer
+nanoseconds, read from the number's text where a double cannot represent them. Complete events may also be written as pairs of
+begin and end (phases B and E); the end may lack the category.
 
 Columns of every table: start_ns and duration_ns (int64; on the wall clock since the epoch if the file has a base time or absolute
-times), name, category (categorical text) and track (row of `Scan.tracks`). Columns of `kineto_groups.ARGUMENTS` are added as a
-group asks.
+times), name, category (categorical text) and track (row of `Scan.tracks`). Each group adds the columns of `groups.ARGUMENTS` that
+it names.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _LATEST = 4_500_000_000_000_000_000  # ns: 142 years
 class Scan:
     """The content of a file: a table for every group, and its other keys.
 
-    tracks: the distinct pairs process, thread as text. header: the other keys of the file's object, as JSON text. counts: events
-    by (phase, category), all of them. untimed: events in groups without a usable time, left out of the tables. repaired: pieces
-    of text that were no JSON and were mended. odd: elements of the list that are no events, left out. unpaired: begins and ends
-    without the other.
+    tracks: the distinct pairs process, thread as text. header: the other keys of the file's object, as JSON text. counts: all
+    events, by (phase, category). untimed: a group's events without a usable time, which are left out of the tables. repaired:
+    pieces of text that were invalid JSON and were repaired. odd: elements of the list that are not events and are left out.
+    unpaired: begins without an end, and ends without a begin.
     """
 
     tables: dict[str, pd.DataFrame]
@@ -50,7 +50,7 @@ class Scan:
     odd: int = 0
 
     def fact(self, *names: str) -> Any:
-        """Return the first of these keys of the file's object, decoded; None when it has none that can be."""
+        """Return the first of these keys that the file's object has, decoded; None if it has none or the value is damaged."""
         for name in names:
             if name in self.header:
                 try:
@@ -63,16 +63,16 @@ class Scan:
 def scan(
     path: Path | str, groups: Mapping[str, EventGroup], size: int = SIZE, content: bytes | None = None, parts: Sequence[Path] = ()
 ) -> Scan:
-    """Return the groups' tables; raises EvidenceError when a file cannot be read or is no trace of this format.
+    """Return the groups' tables; raise EvidenceError if a file cannot be read or is not a trace of this format.
 
-    size: bytes of JSON that are decoded at once. content: the file's bytes, if they are read; `path` then only names it. parts:
-    files of the same process that go on where this one ends.
+    size: bytes of JSON to decode at once. content: the file's bytes, if already read; `path` then only names it. parts: files
+    of the same process that continue this one.
     """
     return tables_of(gather(path, groups, size, content, parts=parts), groups)
 
 
 def tables_of(columns: EventColumns, groups: Mapping[str, EventGroup]) -> Scan:
-    """Return the groups' tables, of columns that were gathered for them; the columns are used up."""
+    """Return the groups' tables from the columns gathered for them; consumes the columns."""
     untimed = dict(columns.untimed)
     result = Scan({}, pd.DataFrame(), columns.header, None, columns.counts, untimed, repaired=columns.repaired, odd=columns.odd)
     base = result.fact("baseTimeNanoseconds")
@@ -113,7 +113,7 @@ def _frame(
 
 
 def _categorical(codes: Any, texts: list[str]) -> pd.Categorical:
-    """Return numbers as text, with the texts that occur."""
+    """Return codes as categorical text whose categories are the texts that occur."""
     codes = np.empty(0, dtype=np.int32) if codes is None else codes
     seen = np.zeros(len(texts) + 1, dtype=np.bool_)  # the last: none
     seen[codes] = True
@@ -131,7 +131,7 @@ def _nullable(column: Any) -> Any:
 
 
 class _Tracks:
-    """Distinct pairs of process and thread by number."""
+    """Distinct pairs of process and thread, numbered."""
 
     def __init__(self, processes: list[str], threads: list[str]) -> None:
         self._processes, self._threads = [*processes, ""], [*threads, ""]
@@ -155,8 +155,9 @@ class _Tracks:
 
 
 def _give_ends(tables: dict[str, pd.DataFrame], groups: Mapping[str, EventGroup]) -> None:
-    """Move ends without a category, which the format allows, to the group of what they close: of all that is open on their
-    track, whatever its category, the last that began.
+    """Move ends without a category, which the format allows, to the group of the event that they close.
+
+    That is, of all events open on their track, whatever their category, the one that began last.
     """
     home = next((name for name, group in groups.items() if group.takes("E", "")), None)
     if home is None or "E" not in tables[home]["phase"].cat.categories:
@@ -177,17 +178,17 @@ def _give_ends(tables: dict[str, pd.DataFrame], groups: Mapping[str, EventGroup]
 
 
 def _with_ends(frame: pd.DataFrame, ends: pd.DataFrame) -> pd.DataFrame:
-    """Return a group's table with ends of another one below it; they say nothing but when, where and that they are ends."""
+    """Return a group's table with ends of another group appended; of these only time, track, place and phase are known."""
     frame = frame.assign(phase=frame["phase"].cat.set_categories(frame["phase"].cat.categories.union(["E"])))
     ends = ends[["start_ns", "duration_ns", "track", "place", "phase"]].reindex(columns=frame.columns)
     return pd.concat([frame, ends.astype(frame.dtypes)], ignore_index=True)
 
 
 def paired(frame: pd.DataFrame, open_ended: bool = True) -> tuple[pd.DataFrame, int]:
-    """Return a table with begins and ends (phases B, E) made complete events, and how many have no partner.
+    """Return a table with begins and ends (phases B, E) paired into complete events, and how many of them have no partner.
 
-    On a track they nest like a stack; at one time they are in the order of `place`, which is left out, or of the rows where there
-    is none. A begin without an end lasts until the table's end, or is left out where open_ended is false; an end without a begin
+    On a track they nest like a stack. Those at the same time are in the order of `place`, which is dropped, or, without it, of
+    the rows. A begin without an end lasts until the table's end, or is left out if open_ended is false; an end without a begin
     is left out.
     """
     kinds = frame["phase"].cat.categories
@@ -210,7 +211,7 @@ def paired(frame: pd.DataFrame, open_ended: bool = True) -> tuple[pd.DataFrame, 
 
 
 def _partners(frame: pd.DataFrame, begins: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return the places of begins that have an end, and of their ends, among rows that are all begins or ends."""
+    """Return the positions of begins that have an end, and of their ends, among rows that are all begins or ends."""
     start, track = frame["start_ns"].to_numpy(), frame["track"].to_numpy()
     place = frame["place"].to_numpy() if "place" in frame else np.arange(len(frame))
     order = np.lexsort((place, start, track))
@@ -223,6 +224,6 @@ def _partners(frame: pd.DataFrame, begins: npt.NDArray[np.bool_]) -> tuple[npt.N
 
 
 def whole_numbers(texts: pd.Series) -> pd.Series:
-    """Return texts as nullable integers, null for what is none."""
+    """Return texts as nullable integers, null for texts that are not integers."""
     values, valid = json_numbers.integers([str(text).encode("utf8", "replace") for text in texts])
     return pd.Series(pd.arrays.IntegerArray(values, ~valid), index=texts.index)

@@ -1,9 +1,9 @@
 """PyTorch's chrome traces: torch.profiler (Kineto) on CPUs and accelerators, and the older torch.autograd.profiler.
 
-Device work knows the call that launched it by its correlation number and, where that call is missing, its operator by its
+Device work is joined to the call that launched it by the correlation id and, if that call is missing, to its operator by the
 "External id". Layers are the stack of nn.Module calls that the profiler saw (with_stack), written as a path of module types
-with the number that the profiler gave each instance. A backward operator has the sequence number of its forward operator, which
-gives it its layer. GPU annotations are projections of the host's on the device: ranges, never kernels.
+with the number that the profiler gave each instance. A backward operator has the sequence number of its forward operator, and
+takes its layer from it. GPU annotations are projections of the host's annotations on the device: ranges, never kernels.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
 _STEP = re.compile(r"ProfilerStep#(\d{1,18})$")
-_PHASES = (  # what PyTorch itself annotates
+_PHASES = (  # PyTorch's own annotations
     (re.compile(r"Optimizer\.(step|zero_grad)#"), "optimizer"),
     (re.compile(r"enumerate\(DataLoader\)#"), "data"),
 )
@@ -54,12 +54,12 @@ def matches(head: Head) -> bool:
 
 
 def read(path: Path) -> Trace:
-    """Read a trace; raises EvidenceError when it cannot be read or is none."""
+    """Read a trace; raise EvidenceError if it cannot be read or is not one."""
     return of_scan(kineto.tables_of(kineto_columns.gather(path, GROUPS), GROUPS))
 
 
 def of_scan(scan: Scan) -> Trace:
-    """Return the Trace of a scan of all GROUPS, which is used up."""
+    """Return the Trace of a scan of all GROUPS; consumes the scan."""
     diagnostics = counted(scan)
     repeated.leave_out(scan, diagnostics)
     left = kineto_unread.take(scan)
@@ -95,7 +95,7 @@ def of_scan(scan: Scan) -> Trace:
 
 
 def host_side(scan: Scan, tracks: pd.DataFrame, diagnostics: dict[str, int]) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Return steps, ranges and operators. tracks: process and thread of each track. diagnostics: counts are added to it."""
+    """Return steps, ranges and operators, and add counts to `diagnostics`. tracks: process and thread of each track."""
     steps, annotations = _annotations(scan, tracks, diagnostics)
     modules = _modules(scan, tracks)
     operators = _operators(scan, tracks, annotations, modules)
@@ -104,7 +104,7 @@ def host_side(scan: Scan, tracks: pd.DataFrame, diagnostics: dict[str, int]) -> 
 
 
 def counted(scan: Scan) -> dict[str, int]:
-    """Return diagnostics of reading a file, as counts by name."""
+    """Return the diagnostics of reading a file: counts by name."""
     return {
         "events without a usable time": sum(scan.untimed.values()),
         "events of which ph is missing or damaged": kineto_unread.damaged(scan),
@@ -115,9 +115,9 @@ def counted(scan: Scan) -> dict[str, int]:
 
 
 def _take_plain(scan: Scan) -> pd.DataFrame:
-    """Move the operators of the autograd profiler's own format to the others; return the events of its device processes.
+    """Move operators in the autograd profiler's own format to the other operators; return the events of its device processes.
 
-    It writes no categories, but processes named "CPU functions" and "CUDA functions".
+    The format has no categories, but processes named "CPU functions" and "CUDA functions".
     """
     plain, operators = scan.tables["plain"], scan.tables["operators"]
     host, device = (side[plain["track"].to_numpy()] for side in kineto_unread.plain_processes(scan.tracks))
@@ -132,9 +132,9 @@ def _take_plain(scan: Scan) -> pd.DataFrame:
 
 
 def identify(scan: Scan) -> pd.DataFrame:
-    """Return process and thread (int64) of each track: as written where that is a number and tells tracks apart.
+    """Return process and thread (int64) of each track: as written if that is a number and, for threads, unique.
 
-    Tracks of the host keep their threads' ids before those of devices; the others get numbers above all ids.
+    Where two tracks have the same thread id, the host's keeps it before a device's; the others get numbers above all ids.
     """
     tracks = scan.tracks
     host = np.zeros(len(tracks), dtype=bool)
@@ -144,7 +144,7 @@ def identify(scan: Scan) -> pd.DataFrame:
     order = np.argsort(~host, kind="stable")
     again = np.zeros(len(tracks), dtype=bool)
     again[order] = thread.iloc[order].duplicated().to_numpy()
-    named = pd.factorize(tracks["process"])[0] + 1  # one number for each process that has text for a name
+    named = pd.factorize(tracks["process"])[0] + 1  # one number for each process, used for those named by a text
     return pd.DataFrame(
         {
             "process": _filled(process, process.isna().to_numpy(), named),
@@ -154,7 +154,7 @@ def identify(scan: Scan) -> pd.DataFrame:
 
 
 def _thread_names(left: kineto_unread.Left, tracks: pd.DataFrame) -> dict[str, str]:
-    """Return what threads are called, by number; the main one of a process on Linux has its number."""
+    """Return the names of threads, by number; on Linux the main thread has the number of its process."""
     process, thread = (tracks[name].tolist() for name in ("process", "thread"))
     names = [(track, name) for track, name in left.threads if track < len(tracks)]
     main = [(track, thread_names.MAIN) for track, _ in names if process[track] == thread[track]]
@@ -162,7 +162,7 @@ def _thread_names(left: kineto_unread.Left, tracks: pd.DataFrame) -> dict[str, s
 
 
 def _filled(numbers: pd.Series, replaced: Bool, by: Int) -> Int:
-    """Return the numbers with the chosen ones replaced by others, counted from above all."""
+    """Return the numbers, with the chosen ones replaced by `by` plus the highest number."""
     known = numbers.fillna(0).to_numpy(dtype=np.int64)
     return np.where(replaced, max(int(known.max(initial=0)), 0) + by, known)
 
@@ -175,11 +175,11 @@ def placed(table: pd.DataFrame, tracks: pd.DataFrame, *columns: str) -> pd.DataF
     return pd.DataFrame(result | {name: table[name].array for name in columns}, copy=False)
 
 
-# --- what the host did ---------------------------------------------------------------------------------------------------
+# --- host activity -------------------------------------------------------------------------------------------------------
 
 
 def _annotations(scan: Scan, tracks: pd.DataFrame, diagnostics: dict[str, int]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the profiler's steps and the other annotations as ranges. PyTorch before 1.10 writes its own as operators."""
+    """Return the profiler's steps, and other annotations as ranges. PyTorch before 1.10 writes its annotations as operators."""
     operators, rows = scan.tables["operators"], scan.tables["annotations"]
     own = autograd.where_text(operators["name"], lambda name: _STEP.match(name) or _phase(name))
     if own.any():
@@ -204,7 +204,7 @@ def _phase(name: str) -> str | None:
 
 
 def _in_turn(steps: pd.DataFrame, diagnostics: dict[str, int]) -> pd.DataFrame:
-    """Return the steps of the thread that has most of them, each ending where the next one begins at the latest."""
+    """Return the steps of the thread that has most of them; each ends at the latest where the next one begins."""
     if len(steps) < 2:
         return steps
     kept = steps[steps["thread"] == steps["thread"].mode().iloc[0]].sort_values(["start_ns", "end_ns"], kind="stable")
@@ -227,7 +227,7 @@ def _modules(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _paths(names: Int, texts: list[str], parent: Int) -> pd.Categorical:
-    """Return the names from the outermost one down, joined by slashes: level by level, each distinct path once."""
+    """Return the names from the outermost one down, joined by slashes; built level by level, each distinct path once."""
     depth = intervals.depths(parent)
     path = np.full(len(names), -1, dtype=np.int64)
     distinct: list[str] = []
@@ -238,13 +238,13 @@ def _paths(names: Int, texts: list[str], parent: Int) -> pd.Categorical:
         path[level] = len(distinct) + inverse
         outer = [distinct[pair // len(texts) - 1] + "/" if pair >= len(texts) else "" for pair in pairs.tolist()]
         distinct += [before + texts[pair % len(texts)] for before, pair in zip(outer, pairs.tolist(), strict=True)]
-    shown = autograd.owners(depth < _DEEPEST, parent)  # what is deeper counts for the module that it is in
+    shown = autograd.owners(depth < _DEEPEST, parent)  # deeper modules count for the deepest one shown around them
     codes, merged = pd.factorize(np.array(distinct, dtype=object))
     return pd.Categorical.from_codes(codes[path[shown]] if len(path) else [], pd.Index(merged, dtype="object"))
 
 
 def _operators(scan: Scan, tracks: pd.DataFrame, annotations: pd.DataFrame, modules: pd.DataFrame) -> pd.DataFrame:
-    """Return the operators in the order of their starts, with parent, layer, phase and attribution."""
+    """Return the operators in order of their starts, with parent, layer, phase and attribution."""
     rows = scan.tables["operators"]
     table = placed(rows, tracks, "name", *GROUPS["operators"].arguments)
     order = np.lexsort((-table["end_ns"].to_numpy(), table["start_ns"].to_numpy()))
@@ -301,9 +301,9 @@ def _calls(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
 def _host_kernels(
     scan: Scan, operators: pd.DataFrame, calls: pd.DataFrame, work: kineto_devices.DeviceTables
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return the operators that compute as kernels of the CPU, if all work was the CPU's; and what is unavailable."""
+    """Return the computing operators as CPU kernels if all work ran on the CPU; otherwise why kernels are unavailable."""
     if ("X", "cuda_profiler_range") in scan.counts:
-        return pd.DataFrame(), {"kernels": "CUPTI's range profiler replaced kernels' times by even parts of its session"}
+        return pd.DataFrame(), {"kernels": "CUPTI's range profiler replaced the kernels' times by equal parts of its session"}
     if untimed := scan.untimed.get("kernels"):
         return pd.DataFrame(), {"kernels": f"none of its {untimed:,} kernels has a usable time: record it again"}
     on_device = len(calls) or work.accelerators or len(work.copies) or "nccl" in str(scan.fact("distributedInfo"))
@@ -312,11 +312,11 @@ def _host_kernels(
     return autograd.computing_operators(operators, np.empty(0, dtype=np.int64)), {}
 
 
-# --- what the file says of itself ----------------------------------------------------------------------------------------
+# --- the file's own description ------------------------------------------------------------------------------------------
 
 
 def _info(scan: Scan, work: kineto_devices.DeviceTables, unavailable: dict[str, str], left: kineto_unread.Left) -> dict[str, Any]:
-    """Return what is known of the capture; nothing of hosts, users, jobs and paths, which traces name too."""
+    """Return what is known about the capture, without the hosts, users, jobs and paths that traces also name."""
     starts = [int(table["start_ns"].min()) for table in scan.tables.values() if len(table)]
     legacy = not any(category for phase, category in scan.counts if phase in {"X", "B", "E"})
     wall = scan.base_ns is not None or (bool(starts) and min(starts) > _YEAR_2001_NS)
@@ -349,7 +349,7 @@ def _info(scan: Scan, work: kineto_devices.DeviceTables, unavailable: dict[str, 
 
 
 def _distributed(result: Any) -> dict[str, Any]:
-    """Return rank, world size, backend and how many groups of ranks there are, as far as they are known."""
+    """Return rank, world size, backend, NCCL version and number of process groups, as far as known."""
     if not isinstance(result, dict):
         return {}
     kinds = {"rank": int, "world_size": int, "backend": str, "nccl_version": str, "pg_count": int}

@@ -1,7 +1,7 @@
-"""What a chrome trace of PyTorch holds and no table takes: counted always, said where it may be work, and refused where the work
-of a device would be lost without a word.
+"""Events of PyTorch's chrome traces that go into no table: always counted, reported if they may be work, and refused if device
+work would be lost silently.
 
-A complete event is work of a device if its process or thread is named as devices and their streams are, whatever its category.
+A complete event is device work if its process or thread is named like a device or a stream, whatever its category.
 """
 
 from __future__ import annotations
@@ -40,11 +40,10 @@ _SHOWN = 60  # characters of a name
 
 @dataclass(frozen=True)
 class Left:
-    """Complete events that no table takes and whose category does not tell that they are no work.
+    """Complete events that go into no table and that, by their category, may be work.
 
-    events: columns category (empty for none), process (its names) and device (whether its track is one). ascend: how many of
-    them are tasks of Huawei's NPUs. threads: track and name of
-    the host's threads, as far as the file names them.
+    events: columns category (empty for none), process (its names) and device (whether its track is a device's). ascend: how many
+    of them are tasks of Huawei's NPUs. threads: track and name of the host's threads that the file names.
     """
 
     events: pd.DataFrame
@@ -53,44 +52,44 @@ class Left:
 
     @property
     def uncategorised(self) -> dict[str, int]:
-        """Those without a category, by a name for them."""
+        """The number of events without a category, under a name for them; empty if there are none."""
         count = int((self.events["category"] == "").sum())
         return {_UNCATEGORISED: count} if count else {}
 
     def refuse_host_only(self, device_rows: int) -> None:
-        """Raise EvidenceError where devices' events are left out and nothing else of any device was read."""
+        """Raise EvidenceError if device events are left out and no other device work was read."""
         lost = self.events[self.events["device"]]
         if device_rows or lost.empty:
             return
         if self.ascend:
             raise EvidenceError(
-                f"trace_view.json of Huawei's Ascend profiler (torch_npu), with {self.ascend:,} NPU tasks, which are none of "
-                "torch.profiler's; read it with --format ascend-trace"
+                f"trace_view.json of Huawei's Ascend profiler (torch_npu), with {self.ascend:,} NPU tasks that torch.profiler "
+                "does not write; read it with --format ascend-trace"
             )
         where = ", ".join(repr(name[:_SHOWN]) for name in lost["process"].unique()[:_NAMED])
         raise EvidenceError(
-            f"{len(lost):,} events of devices ({where}) have categories that are not known ({_listed(lost)}), and the host's "
-            "side alone would mislead; record with torch.profiler, or give them the category kernel if they are kernels"
+            f"{len(lost):,} device events ({where}) have unknown categories ({_listed(lost)}), and the host's side alone would "
+            "mislead; record with torch.profiler, or give them the category kernel if they are kernels"
         )
 
     def warning(self) -> str | None:
-        """Return one line on what may be work of devices or operators, or None."""
+        """Return one line on events that may be device work or operators; None if there are none."""
         if self.events.empty:
             return None
         of_devices = int(self.events["device"].sum())
-        count = f"{len(self.events):,}" + (f", {of_devices:,} of devices" if of_devices else "")
+        count = f"{len(self.events):,}" + (f", {of_devices:,} on devices" if of_devices else "")
         return f"events that may be operators or device work are not read ({count}): {_listed(self.events)}"
 
 
 def _listed(events: pd.DataFrame) -> str:
-    """Return categories with their numbers of events, the most frequent first."""
+    """List categories with their numbers of events, the most frequent first."""
     counts = events["category"].replace("", _UNCATEGORISED).value_counts()
     named = [f"{str(name)[:_SHOWN]} {count:,}" for name, count in counts.head(_NAMED).items()]
     return ", ".join([*named, *([f"{len(counts) - _NAMED} more categories"] if len(counts) > _NAMED else [])])
 
 
 def take(scan: Scan) -> Left:
-    """Take what names tracks and what no group knows out of a scan; return what is left over."""
+    """Remove from a scan the names of tracks and the events that no other group takes; return these events."""
     labels, others, _ = (scan.tables.pop(name) for name in ("labels", "others", "no work"))
     plain = scan.tables["plain"]
     known = np.logical_or(*plain_processes(scan.tracks))
@@ -108,7 +107,7 @@ def take(scan: Scan) -> Left:
 def plain_processes(tracks: pd.DataFrame) -> tuple[Bool, Bool]:
     """Return which tracks are the host's and which are devices' in the autograd profiler's own format.
 
-    It names the processes of its events, which have no category, "CPU functions" and "CUDA functions".
+    Its events have no category, and their processes are named "CPU functions" and "CUDA functions".
     """
     names = [str(name) for name in tracks["process"]]
     host = np.array([name.lower() == "cpu functions" for name in names], dtype=bool)
@@ -116,7 +115,7 @@ def plain_processes(tracks: pd.DataFrame) -> tuple[Bool, Bool]:
 
 
 def named(tracks: pd.DataFrame, labels: pd.DataFrame) -> tuple[list[str], Bool]:
-    """Return what each track's process is called, and whether the track is evidently a device's."""
+    """Return the name of each track's process, and whether the track is evidently a device's."""
     processes: dict[str, dict[str, None]] = {}
     threads: dict[tuple[str, str], str] = {}
     at = labels["track"].to_numpy()
@@ -138,7 +137,7 @@ def named(tracks: pd.DataFrame, labels: pd.DataFrame) -> tuple[list[str], Bool]:
 
 
 def _threads(labels: pd.DataFrame, is_device: Bool) -> list[tuple[int, str]]:
-    """Return track and name of each thread of the host that is named; Kineto writes "thread 12 (name)"."""
+    """Return track and name of each named thread of the host; Kineto writes "thread 12 (name)"."""
     names = labels["name"].astype("object") == "thread_name"
     rows = labels[names.to_numpy(dtype=bool) & ~is_device[labels["track"].to_numpy()]]
     texts = (text_of(text) for text in rows["labels"].astype("object"))
@@ -146,7 +145,7 @@ def _threads(labels: pd.DataFrame, is_device: Bool) -> list[tuple[int, str]]:
 
 
 def text_of(value: object) -> str:
-    """Return the text that a name is in JSON; empty for what is none."""
+    """Return the text of a name in JSON; empty if it is not a string."""
     try:
         result = msgspec.json.decode(str(value).encode("utf8", "surrogatepass"))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -155,7 +154,7 @@ def text_of(value: object) -> str:
 
 
 def damaged(scan: Scan) -> int:
-    """Return how many events have no phase (`ph`) of the format, or are of a device or of calls and one that these never have."""
+    """Return how many events have a phase (`ph`) that is not in the format or never occurs with their category."""
     expected = {category: GROUPS[name].phases for name in _COMPLETE for category in GROUPS[name].categories or ()}
     return sum(
         count
@@ -165,7 +164,7 @@ def damaged(scan: Scan) -> int:
 
 
 def counts(scan: Scan) -> dict[str, int]:
-    """Return how many events of which categories are in no table."""
+    """Return the events that are in no table, counted by category."""
     taken = [group for name, group in GROUPS.items() if name != "no work"]
     used = {(phase, category) for group in taken for category in group.categories or () for phase in group.phases}
     left: dict[str, int] = {}

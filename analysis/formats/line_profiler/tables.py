@@ -1,6 +1,6 @@
 """Reader of line_profiler's results: the text that kernprof -lv, %lprun and print_stats write, and its .lprof files.
 
-Both give functions with the lines that ran. Times are exact: what is printed or stored, times the timer's unit.
+Both give functions with the lines that ran. Times are exact: the printed or stored number times the timer's unit.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import pickles
 from kernelscope.analysis.files.pickles import Stood, of_kind
 
-# Numbers as the tool prints them; longer ones are no numbers of its, and could be made to fill the memory.
+# Numbers as the tool prints them; longer ones are not its own, and could be crafted to fill the memory.
 _NUMBER = r"\d{1,19}(?:\.\d{0,12})?(?:e[+-]?\d{1,2})?"
 _COLOURS = re.compile(r"\x1b\[[0-9;]{0,32}m|\x1b\]8;[^\x1b\x07\n]{0,4096}(?:\x1b\\|\x07)")
-_INDENT = r"^[ \t]{0,80}"  # of a report quoted in a notebook or a document
+_INDENT = r"^[ \t]{0,80}"  # in a report quoted in a notebook or a document
 _UNIT = re.compile(rf"{_INDENT}Timer unit: ({_NUMBER}) s[ \r]*$", re.MULTILINE)
 _TOTAL = re.compile(rf"{_INDENT}Total time: ({_NUMBER}) s[ \r]*$", re.MULTILINE)
 _FILE = re.compile(rf"{_INDENT}(?:File: |Could not find file )(.+?)[ \r]*$", re.MULTILINE)
@@ -29,7 +29,7 @@ _HEADER = re.compile(
 _LINE = re.compile(r"[ \t]*(\d{1,9})\b")
 _MEASURED = re.compile(rf"[ \t]*(\d{{1,9}}) +({_NUMBER}) +({_NUMBER}) +(\S+)(?: +(\d+\.\d))?(?:  (.*))?$")
 
-# The modules in which line_profiler kept its class: up to 3, 4, and from 5 on
+# The modules of line_profiler's class: up to version 3, in 4, and from 5 on
 _CLASSES = frozenset(
     ("_line_profiler LineStats", "line_profiler._line_profiler LineStats", "line_profiler.line_profiler LineStats")
 )
@@ -38,7 +38,7 @@ _TOO_MANY = 2**63
 
 @dataclass
 class Line:
-    """One line that ran. time_ns: exact, not rounded to whole ns. text: the source, None where unknown."""
+    """One line that ran. time_ns: exact, not rounded to whole ns. text: the source, None if unknown."""
 
     number: int
     hits: int
@@ -48,10 +48,10 @@ class Line:
 
 @dataclass
 class Function:
-    """One profiled function: its file, name and first line (0 where unknown), and the lines of it that ran.
+    """One profiled function: its file, name and first line (0 if unknown), and those of its lines that ran.
 
-    total_ns: as printed, None where it is not. name: empty where the source was not found. unreadable: how many lines could not
-    be read; unreadable_at: the number of the first in the report, 0 for none.
+    total_ns: as printed, None if not printed. name: empty if the source was not found. unreadable: how many lines could not be
+    read; unreadable_at: the number of the first of them in the report, 0 for none.
     """
 
     file: str
@@ -64,7 +64,7 @@ class Function:
     unreadable_at: int = 0
 
     def skip(self, text: str, position: int) -> None:
-        """Count the line of a report at a position as one that cannot be read."""
+        """Count the line at a position of a report as unreadable."""
         self.unreadable += 1
         self.unreadable_at = self.unreadable_at or text.count("\n", 0, position) + 1
 
@@ -75,14 +75,14 @@ class Function:
 
 
 def is_report(text: str) -> bool:
-    """Return whether a text has the line of the timer's unit or the header of a table, wherever they stand."""
+    """Return whether a text has, anywhere, the line of the timer's unit or the header of a table."""
     return _UNIT.search(text) is not None or _HEADER.search(text) is not None
 
 
 def parse_text(text: str, place: str) -> list[Function]:
-    """Return the functions of a report, of any version, in colour or not, indented or not, with other output around its tables.
+    """Return the functions of a report of any version, coloured or not, indented or not, with other output around its tables.
 
-    Raises EvidenceError when there is no table or a table comes before the timer's unit.
+    Raise EvidenceError if there is no table, or if a table precedes the timer's unit.
     """
     text = _COLOURS.sub("", text) if "\x1b" in text else text
     functions = []
@@ -93,7 +93,7 @@ def parse_text(text: str, place: str) -> list[Function]:
         units = _UNIT.findall(before)
         unit = units[-1] if units else unit
         if unit is None:
-            raise EvidenceError(f"{place}: a table without the line 'Timer unit: ... s' before it; keep the report whole")
+            raise EvidenceError(f"{place}: a table without the line 'Timer unit: ... s' before it; use the whole report")
         function = _function(before, unit)
         end = _read_rows(text, header, function)
         functions.append(function)
@@ -111,7 +111,7 @@ def _function(before: str, unit: str) -> Function:
 
 
 def _read_rows(text: str, header: re.Match[str], function: Function) -> int:
-    """Read a table's rows up to the first line that is none; return where it stands.
+    """Read a table's rows up to the first line that is not one; return that line's position.
 
     Columns may be wider than their headings, but a line that did not run is blank up to its source.
     """
@@ -142,7 +142,7 @@ def _read_rows(text: str, header: re.Match[str], function: Function) -> int:
 
 
 def parse_pickle(content: bytes, place: str) -> list[Function]:
-    """Return the functions of a .lprof file; raise EvidenceError when it is none, or asks for anything else than its data."""
+    """Return the functions of a .lprof file; raise EvidenceError if it is not one, or if it asks for more than its own data."""
     try:
         stats = pickles.read(content, _CLASSES)
         state = of_kind(of_kind(stats, Stood).state, dict)
@@ -151,14 +151,14 @@ def parse_pickle(content: bytes, place: str) -> list[Function]:
             raise ValueError("no timer's unit")
         return list(_stored(timings, str(unit), len(content)))
     except KeyError as error:
-        raise EvidenceError(f"{place}: no .lprof file (no {error}); write it with kernprof -l or dump_stats") from error
+        raise EvidenceError(f"{place}: not a .lprof file (no {error}); write it with kernprof -l or dump_stats") from error
     except (ValueError, IndexError, OverflowError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise EvidenceError(f"{place}: no .lprof file ({reason}); write it with kernprof -l or dump_stats") from error
+        raise EvidenceError(f"{place}: not a .lprof file ({reason}); write it with kernprof -l or dump_stats") from error
 
 
 def _stored(timings: dict[Any, Any], unit: str, size: int) -> Iterator[Function]:
-    """Return the functions of a table (file, line, name) -> [(line, hits, time)]. size: more lines there cannot be."""
+    """Return the functions of a table (file, line, name) -> [(line, hits, time)]. size: the largest possible number of lines."""
     unit_ns = Fraction(unit) * 1_000_000_000
     for key, rows in timings.items():
         file, first, name = of_kind(key, tuple)
@@ -169,7 +169,7 @@ def _stored(timings: dict[Any, Any], unit: str, size: int) -> Iterator[Function]
         for row in rows:
             number, hits, time = of_kind(row, tuple)
             if not isinstance(time, int | float) or not 0 <= time < _TOO_MANY:
-                raise ValueError("a line's time that is no number of the timer's units")
+                raise ValueError("a line's time is not a number of timer units")
             function.lines.append(Line(_natural(number), _natural(hits), Fraction(time) * unit_ns))
         yield function
 
@@ -181,5 +181,5 @@ def _natural(value: Any) -> int:
 
 
 def _text(value: Any) -> str:
-    """Return a text without halves of characters, which pickles can hold and nothing else."""
+    """Return a text without lone surrogates, which only pickles can hold."""
     return str(of_kind(value, str)).encode("utf8", errors="replace").decode("utf8")

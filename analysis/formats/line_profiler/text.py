@@ -17,23 +17,23 @@ from kernelscope.analysis.formats.line_profiler.tables import Function
 from kernelscope.analysis.trace import Trace, conform
 
 _INT64 = 2**63 - 1
-_TWICE = "functions that call each other count twice: the whole is the total of {}, the function with the largest"
+_TWICE = "functions that call each other count twice: the whole is the largest total, that of {}"
 _LIBRARIES = ("/site-packages/", "/dist-packages/")
 
 
 def matches(head: Head) -> bool:
-    """Whether the text has line_profiler's line of the timer's unit or a table of its."""
-    return head.is_text and line_profiler.is_report(head.text)
+    """Return whether the text has line_profiler's line with the timer's unit or one of its tables."""
+    return head.is_text and line_profiler.is_report(head.tables_text)
 
 
 def read(path: Path) -> Trace:
-    """Return the Trace of a report; raise EvidenceError when there is no table in it."""
-    functions = line_profiler.parse_text(Head(path, read_content(path)).text, str(path))
+    """Return the Trace of a report; raise EvidenceError if it has no table."""
+    functions = line_profiler.parse_text(Head(path, read_content(path)).tables_text, str(path))
     if unread := [function for function in functions if function.unreadable]:
         _refuse_unread(path, functions, unread)
     trace = trace_of(functions, "line-profiler", path)
     units = sorted({function.unit_s for function in functions})
-    trace.info["notes"].append(f"times are as printed: to a tenth of the timer's unit ({', '.join(units)} s) or to three digits")
+    trace.info["notes"].append(f"times are as printed: to a tenth of the timer's unit ({', '.join(units)} s), or three digits")
     printed = [function for function in functions if function.total_ns is not None and _differs(function)]
     trace.diagnostics |= {
         name: count
@@ -47,7 +47,7 @@ def read(path: Path) -> Trace:
 
 
 def _refuse_unread(path: Path, functions: Sequence[Function], unread: Sequence[Function]) -> None:
-    """Raise EvidenceError where lines ran and none of them can be read."""
+    """Raise EvidenceError if lines ran but none of them can be read."""
     if not any(function.lines for function in functions):
         count = sum(function.unreadable for function in unread)
         raise EvidenceError(
@@ -57,14 +57,14 @@ def _refuse_unread(path: Path, functions: Sequence[Function], unread: Sequence[F
 
 
 def _differs(function: Function) -> bool:
-    """Whether lines do not add up to the printed total, as where a table was cut short, rounding aside."""
+    """Return whether lines do not add up to the printed total, rounding aside, as in a table that was cut short."""
     total = function.total_ns or Fraction(0)
     rounding = len(function.lines) * Fraction(function.unit_s) * 1_000_000_000 / 20
     return abs(function.time_ns - total) > total / 100 + rounding
 
 
 def trace_of(functions: Sequence[Function], form: str, path: Path) -> Trace:
-    """Return a Trace with the table `lines` and in its info what breaks it down: the function with the largest total."""
+    """Return a Trace with the table `lines`; its info names the function with the largest total, which stands for the whole."""
     ran = [function for function in functions if function.lines]
     labels = _labels(ran)
     files = _relative({function.file for function in ran})
@@ -89,14 +89,14 @@ def trace_of(functions: Sequence[Function], form: str, path: Path) -> Trace:
 
 
 def _whole(functions: Sequence[Function], labels: Sequence[str]) -> dict[str, Any]:
-    """Return what stands for the whole. Its name goes without its class, as breakdowns by line compare names."""
+    """Return the function that stands for the whole. Its name is without the class, as breakdowns by line compare names."""
     totals = [sum(round(line.time_ns) for line in function.lines) for function in functions]
     largest = max(range(len(functions)), key=totals.__getitem__)
     return {"lines_root": labels[largest].rpartition(".")[2], "lines_steps": 1, "lines_step_ns": totals[largest]}
 
 
 def _labels(functions: Sequence[Function]) -> list[str]:
-    """Return a name for each function whose last part no other has: many a class has a `forward`."""
+    """Return a name for each function whose last part is unique: many classes have a `forward`."""
     labels = [function.name.rstrip(".") or "(unnamed)" for function in functions]
     stems = [PurePosixPath(function.file.replace("\\", "/")).stem.replace(".", "_") for function in functions]
     suffixes = (
@@ -113,7 +113,7 @@ def _labels(functions: Sequence[Function]) -> list[str]:
 
 
 def _relative(files: Iterable[str]) -> dict[str, str]:
-    """Return files' paths without what they have in common, and those of installed packages from the package on."""
+    """Return files' paths without their common folder, and those of installed packages from the package on."""
     plain = {file: file.replace("\\", "/") for file in files}
     for folder in _LIBRARIES:
         plain = {file: path.rpartition(folder)[2] for file, path in plain.items()}

@@ -1,1 +1,1 @@
-"""Lines of MKL_VERBOSE; they stand in streams with oneDNN's, and are read with these (see formats.onednn)."""
+"""MKL_VERBOSE lines; streams mix them with oneDNN's, so both are read together (see formats.onednn)."""

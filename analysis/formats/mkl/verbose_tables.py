@@ -1,25 +1,25 @@
-"""MKL_VERBOSE lines of every MKL from 2017 to oneMKL, mixed with anything else.
+"""MKL_VERBOSE lines of every MKL from 2017 to oneMKL, among any other output.
 
-A line is printed when its call has ended and has no timestamp: its place in time comes from its place in the stream.
+A line is printed when its call ends and has no timestamp: only its position in the stream places it in time.
 
-`parse` returns one row a call, in the stream's order:
+`parse` returns one row per call, in the stream's order:
 
     line_number   int64   line in the stream, counted from 1
     function      string  as printed: SGEMM, SAXPY, SGEMM_BATCH, ...
     arguments     string  as printed, addresses included
     duration_ns   int64   as printed (three to four digits in ns, us, ms or s)
-    threads       Int64   NThr: threads that MKL might use
+    threads       Int64   NThr: threads that MKL may use
     thread_number Int64   TID: the caller's number within its own team of threads, not the system's id
     kind          string  one of analysis.trace.KINDS
-    dtype         string  f32, f64, c64, c128 (complex), bf16, ...; null where the name does not tell
+    dtype         string  f32, f64, c64, c128 (complex), bf16, ...; null if the name does not say
     m, n, k       Int64   of matrix products, as passed (column-major); a matrix-vector product has n = 1
-    batch         Int64   products computed by one call; null where it is not printed
+    batch         Int64   products computed by one call; null if not printed
     transpose     string  flags as passed, such as TN
-    flops         Int64   a multiply-accumulate is two; null where the arguments do not tell
-    problem       string  dimensions as text: "m120 n64 k400", "n2400"; null where the arguments do not tell
+    flops         Int64   a multiply-accumulate is two; null if the arguments do not say
+    problem       string  dimensions as text: "m120 n64 k400", "n2400"; null if the arguments do not say
 
-Its `attrs` count what else was there: "parse_failures" (lines that start with MKL_VERBOSE and cannot be read; up to 20 of their
-line numbers are in "failed_lines") and "other_lines" (the version's line, which stands before the first call).
+Its `attrs` count the other lines: "parse_failures" (lines that start with MKL_VERBOSE and cannot be read; up to 20 of their line
+numbers are in "failed_lines") and "other_lines" (the line with the version, before the first call).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _VERSION = r"MKL_VERBOSE\s+(?:Intel\(R\) (?:oneAPI )?(?:MKL|Math Kernel Library)
 _UNIT_NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _LISTED_FAILURES = 20
 _LONGEST_NS = 1e17  # three years: longer durations are damage
-_NUMBER = re.compile(r"[0-9]{1,18}")  # what fits 64 bits
+_NUMBER = re.compile(r"[0-9]{1,18}")  # fits 64 bits
 
 _DETAILS: Mapping[str, str] = {
     "kind": "string",
@@ -57,7 +57,7 @@ _DETAILS: Mapping[str, str] = {
 _DTYPES = {"S": "f32", "D": "f64", "C": "c64", "Z": "c128", "H": "f16"}
 _MIXED = (("BF16", "bf16"), ("F16F16", "f16"), ("S8U8", "s8"), ("S8S8", "s8"), ("S16S16", "s16"))
 
-# functions by their name without the type's letter; the first pattern that fits the whole name counts
+# kinds of functions, by their name without the type's letter; the first pattern that matches the whole name counts
 _KINDS = tuple(
     (re.compile(pattern), kind)
     for pattern, kind in (
@@ -72,7 +72,7 @@ _KINDS = tuple(
 
 
 def parse(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return the calls (columns above) of the library's part of a stream: its lines as stream.split gives them."""
+    """Return the calls (columns above) in the library's lines of a stream, as returned by stream.split."""
     strings = stream.strings_of(lines["text"])
     numbers = lines["line_number"].to_numpy(np.int64)
     fields = stream.extract(strings, _CALL)
@@ -100,7 +100,7 @@ def parse(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def header_of(lines: pd.Series) -> str | None:
-    """Return the version's text, such as "oneMKL 2024.0 Update 2 Product build 20240605"; None where it was not printed."""
+    """Return the version's text, such as "oneMKL 2024.0 Update 2 Product build 20240605"; None if not printed."""
     for line in lines[lines.str.match(_VERSION)]:
         return str(line).removeprefix("MKL_VERBOSE ").split(" for ")[0].strip()
     return None
@@ -111,7 +111,7 @@ def _number(text: pd.Series, pattern: str) -> pd.Series:
 
 
 def _details(functions: pd.Series, arguments: pd.Series) -> pd.DataFrame:
-    """Describe every distinct call once, addresses aside: a program repeats few calls many times."""
+    """Describe every distinct call once, ignoring addresses: a program repeats few calls many times."""
     calls = functions + "(" + arguments.str.replace(r"0x[0-9a-fA-F]+", "*", regex=True) + ")"
     codes, distinct = pd.factorize(calls)
     rows = [_describe(*str(call)[:-1].split("(", 1)) for call in distinct]
@@ -168,7 +168,7 @@ def _product(base: str, values: Sequence[str]) -> dict[str, Any]:
 
 
 def _leading(values: Sequence[str]) -> tuple[list[str], list[int]]:
-    """Return the letters that arguments start with and the numbers that follow them directly."""
+    """Return the leading letters among the arguments, and the numbers directly after them."""
     letters = 0
     while letters < len(values) and re.fullmatch(r"[A-Za-z]", values[letters]):
         letters += 1

@@ -1,20 +1,20 @@
 """Chrome JSON as mx.profiler dumps it, plain or gzip.
 
-mx.profiler writes what its engine's threads ran as pairs of events B and E, in whole microseconds of the wall clock, and the
-same once more as asynchronous tasks (b and e), where C API calls appear too. Users' own tasks, frames and events look alike;
-their process is named after their domain. `read` returns one row a pair (or complete event X), in the file's order:
+mx.profiler writes the work of its engine's threads as pairs of events B and E, in whole microseconds of the wall clock, and
+again as asynchronous tasks (b and e), together with C API calls. Users' own tasks, frames and events have the same form; their
+process is named after their domain. `read` returns one row per pair (or complete event X), in the file's order:
 
-    start_ns, duration_ns  int64   start on the wall clock, ns since the epoch; true to 1000 ns
-    name                   string  the operator's type, such as Convolution or _backward_Convolution, or what the engine did
+    start_ns, duration_ns  int64   start on the wall clock, ns since the epoch; precise to 1000 ns
+    name                   string  the operator's type, such as Convolution or _backward_Convolution, or the engine's action
                                    (WaitForVar, DeleteVariable, CopyCPU2CPU, ImperativeBulk); MXNet cuts it at 127 bytes
     category               string  operator, MXNET_C_API, ...
-    thread                 int64   a number of the thread (the same within the file; MXNet writes a hash, no system's id)
-    device                 string  cpu/0, gpu/0, ... of operators; null where the file does not tell
+    thread                 int64   a number of the thread within the file (MXNet writes a hash, not the system's id)
+    device                 string  cpu/0, gpu/0, ... of operators; null if the file does not say
     asynchronous           bool    a task (b, e): for operators the same execution as the row with False
 
-A complete event without a usable duration has a negative one. Its `attrs` count what could not be used: "unpaired" (events
-without a partner of the same name), "untimed" (events without a time), "other_events" (counters and marks), "odd" (elements of
-the list that are no events) and "unfinished" (1 where the dump was not closed, as dump(finished=False) leaves it).
+A complete event without a usable duration has a negative one. The `attrs` count the rest: "unpaired" (events without a partner of
+the same name), "untimed" (events without a time), "other_events" (counters and marks), "odd" (elements of the list that are not
+events) and "unfinished" (1 if the dump was not closed, as dump(finished=False) leaves it).
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ _DECODER = msgspec.json.Decoder(_ProfilerFile)
 class Dump:
     """A dump's tables.
 
-    executions: as `read` returns them. counters: time_ns, name, category, value (float64), thread. marks: time_ns, name,
-    category, thread. processes: the names of devices and domains in the order of the file.
+    executions: as returned by `read`. counters: time_ns, name, category, value (float64), thread. marks: time_ns, name, category,
+    thread. processes: the names of devices and domains, in the order of the file.
     """
 
     executions: pd.DataFrame
@@ -74,17 +74,17 @@ class Dump:
 
 
 def read(path: Path | str) -> pd.DataFrame:
-    """Return the executions in a dump; raises EvidenceError when it cannot be read or is no dump of this format."""
+    """Return the executions in a dump; raise EvidenceError if it cannot be read or is not a dump of this format."""
     return parse(read_content(path), str(path))
 
 
 def parse(content: bytes, source: str = "dump") -> pd.DataFrame:
-    """Return the executions in a dump's JSON text; `source` names it in errors."""
+    """Return the executions in a dump's JSON text; `source`: its name in errors."""
     return parse_all(content, source).executions
 
 
 def parse_all(content: bytes, source: str = "dump") -> Dump:
-    """Return all that a dump's JSON text holds; raises EvidenceError as `read` does."""
+    """Return everything in a dump's JSON text; raise EvidenceError as `read` does."""
     events, odd, unfinished = _decode(content, source)
     columns = _columns(events)
     phase = columns["phase"].to_numpy(dtype=object)
@@ -103,7 +103,7 @@ def parse_all(content: bytes, source: str = "dump") -> Dump:
 
 
 def _decode(content: bytes, source: str) -> tuple[list[_ProfilerEvent], int, bool]:
-    """Return the events, how many elements of the list are none, and whether the file had to be closed first."""
+    """Return the events, how many elements of the list are not events, and whether the file had to be closed first."""
     try:
         return *chrome_json.listed(source, content, _whole, _ProfilerEvent), False
     except msgspec.ValidationError as error:
@@ -127,7 +127,7 @@ def _columns(events: list[_ProfilerEvent]) -> pd.DataFrame:
     """Return the decoded events as a table; threads are numbered in the order of their first event."""
     fields = {"phase": "ph", "name": "name", "category": "cat", "process": "pid", "thread": "tid", "args": "args"}
     table = pd.DataFrame({name: pd.Series(list(_all(events, field)), dtype="object") for name, field in fields.items()})
-    # hashes of threads fill 64 bits without sign, beyond what the Trace's columns hold
+    # hashes of threads use 64 bits without sign, which the Trace's signed columns cannot hold
     table["thread"] = pd.factorize(table["thread"])[0].astype(np.int64)
     table["process"] = pd.factorize(table["process"])[0].astype(np.int64)
     table["ts"] = np.array(list(_all(events, "ts")), dtype=None if events else np.int64)
@@ -173,14 +173,14 @@ def _nanoseconds(microseconds: pd.Series) -> npt.NDArray[np.int64]:
 
 
 def _names(rows: pd.DataFrame) -> dict[int, str]:
-    """Return the names of processes, which are MXNet's devices; asynchronous tasks use hashes of categories instead."""
+    """Return the names of processes, which are MXNet's devices; asynchronous tasks have hashes of categories instead."""
     named = rows[rows["name"] == "process_name"]
     names = stream.extract(_texts(named["args"]), _NAME_ARGUMENT)["name"]
     return {int(process): str(name) for process, name in zip(named["process"], names, strict=True) if pd.notna(name)}
 
 
 def _counters(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return counters with their value: each event of MXNet's holds one."""
+    """Return counters with their value; each of MXNet's counter events has one."""
     values = stream.extract(_texts(rows["args"]), _VALUE)["value"]
     table = rows[["name", "category", "thread"]].reset_index(drop=True)
     table["time_ns"] = _nanoseconds(rows["ts"])
@@ -198,14 +198,14 @@ def _texts(raw: pd.Series) -> pa.LargeStringArray:
     """Return pieces of JSON as strings."""
     if raw.empty:
         return stream.strings_of([])
-    # JSON may hold line ends between its tokens, but no bare control character
+    # JSON may have line ends between tokens, but no other bare control characters
     return stream.strings_of(b"\x1e".join(map(bytes, raw)).decode("utf8", errors="replace").split("\x1e"))
 
 
 def _pair(columns: pd.DataFrame, phase: npt.NDArray[np.object_]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
-    """Return the positions of begins and of their ends, in the order of begins, and how many events have no partner.
+    """Return the positions of begins and of their ends, in order of begins, and how many events have no partner.
 
-    Per process, thread, kind and name of event, begins and ends nest in the order of their times: at one depth they alternate.
+    Per process, thread, kind and name of event, begins and ends nest in order of time: at each depth they alternate.
     """
     position = np.flatnonzero(np.isin(phase, ["B", "E", "b", "e"]))
     if len(position) == 0:
@@ -227,9 +227,9 @@ def _pair(columns: pd.DataFrame, phase: npt.NDArray[np.object_]) -> tuple[npt.ND
 
 
 def _turns(lane: npt.NDArray[np.int64], time: npt.NDArray[Any], opens: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Return the events of each lane in the order of their times: the file's, where it keeps to them.
+    """Return the events of each lane in order of time: the file's order, if it follows time.
 
-    Elsewhere, ends of what is open stand first at one time, then what begins and ends there, then what begins.
+    If not, events at the same time are ordered: ends of open events, then events that begin and end there, then begins.
     """
     written = np.argsort(lane, kind="stable")
     if not ((np.diff(time[written]) < 0) & (np.diff(lane[written]) == 0)).any():

@@ -1,9 +1,9 @@
-"""Dumps of mx.profiler: what MXNet's engine ran, calls of its C API, memory in use, and the user's own tasks and counters.
+"""Dumps of mx.profiler: the work of MXNet's engine, C API calls, memory in use, and the user's own tasks and counters.
 
-The engine's threads run operators, and beside them free memory (DeleteVariable), wake waiting threads (WaitForVar) and copy
-between devices. Operators without others inside are kernels. On a GPU, the engine notes when it began an operator and when the
-operator's work was done: one kernel stands for all device kernels of the operator. Operators appear twice in a dump, as pairs
-of events B and E and as asynchronous tasks b and e; the former count.
+The engine's threads run operators; they also free memory (DeleteVariable), wake waiting threads (WaitForVar) and copy between
+devices. Operators without others inside are kernels. On a GPU, the engine records when it began an operator and when the
+operator's work was done: one kernel stands for all device kernels of the operator. Operators are in a dump twice, as pairs of
+events B and E and as asynchronous tasks b and e; the former count.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from kernelscope.analysis.trace import Trace, conform
 
 _DEVICE_NAME = re.compile(r'"name"\s*:\s*"(?:(?:cpu|gpu)/\d+|cpu (?:pinned|shared)/)"')
 _API_CATEGORY = "MXNET_C_API"
-_TASKS_OF_OPERATORS = ("operator", "category")  # the second in dumps before 1.0
+_TASKS_OF_OPERATORS = ("operator", "category")  # the latter before MXNet 1.0
 _MEMORY = r"^Memory: (?P<device>(?:cpu|gpu)\b.*)$"
-_YEAR_2001_NS = 1_000_000_000_000_000_000  # the wall clock of every dump is later; other clocks count from the machine's start
-_OPERATIONS = {
+_YEAR_2001_NS = 1_000_000_000_000_000_000  # wall clock times are later; other clocks count from the machine's start
+OPERATIONS = {
     "CopyCPU2GPU": "host to device",
     "CopyGPU2CPU": "device to host",
     "CopyGPU2GPU": "device to device",
     "CopyCPU2CPU": "host to host",
 }
-_WAITS = ("WaitForVar",)
-_HOUSEKEEPING = r"^(DeleteVariable|DeleteOperator|\w*SetSeed)$"  # no kernels
-_NO_PROCESS = 0  # MXNet profiles its own process and does not say its number
+WAITS = ("WaitForVar",)
+HOUSEKEEPING = r"^(DeleteVariable|DeleteOperator|\w*SetSeed)$"  # not kernels
+_NO_PROCESS = 0  # MXNet profiles its own process and does not write its id
 
 
 def matches(head: Head) -> bool:
@@ -45,7 +45,7 @@ def matches(head: Head) -> bool:
 
 
 def read(path: Path) -> Trace:
-    """Read a dump; raises EvidenceError when it cannot be read or is none."""
+    """Read a dump; raise EvidenceError if it cannot be read or is not one."""
     dump = mxnet_profiler.parse_all(read_content(path), str(path))
     usable = (dump.executions["duration_ns"] >= 0).to_numpy()
     rows = dump.executions[usable].reset_index(drop=True)
@@ -82,11 +82,11 @@ def _devices(names: pd.Series) -> pd.Series:
 
 
 def _engine_tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return operators, kernels, copies and syncs of what the engine's threads ran."""
-    rows["phase"] = _phases(rows["name"])
-    waits = rows["name"].isin(_WAITS)
-    operation = rows["name"].map(_OPERATIONS).astype("string")
-    computes = ~(waits | operation.notna() | rows["name"].str.match(_HOUSEKEEPING)).to_numpy(dtype=bool)
+    """Return the operators, kernels, copies and syncs that the engine's threads ran."""
+    rows["phase"] = phases(rows["name"])
+    waits = rows["name"].isin(WAITS)
+    operation = rows["name"].map(OPERATIONS).astype("string")
+    computes = ~(waits | operation.notna() | rows["name"].str.match(HOUSEKEEPING)).to_numpy(dtype=bool)
     kernels = rows[computes & ~holders(rows)]
     copies = rows[operation.notna()]
     return {
@@ -108,15 +108,15 @@ def _engine_tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     }
 
 
-def _phases(names: pd.Series) -> pd.Series:
-    """Return the phase as far as the operator's name tells it."""
+def phases(names: pd.Series) -> pd.Series:
+    """Return the phase, if the operator's name gives it."""
     phase = pd.Series(pd.NA, index=names.index, dtype="string")
     bare = names.str.lstrip("[")
     return phase.mask(bare.str.startswith("_backward_"), "backward").mask(names.str.endswith("_update"), "optimizer")
 
 
 def _ranges(rows: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
-    """Return the user's own tasks, frames and events, and marks as ranges without length."""
+    """Return the user's own tasks, frames and events, and marks as ranges of zero length."""
     own = rows[["thread", "start_ns", "end_ns", "name"]].assign(
         category="user", domain=rows["category"], nested=~rows["asynchronous"]
     )
@@ -127,7 +127,7 @@ def _ranges(rows: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _counters(counters: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the memory table from counters of devices' storage, which count from 0, and samples of all other counters."""
+    """Return the memory table from counters of devices' storage, which start at 0, and samples of all other counters."""
     known = counters[counters["value"].notna()]
     device = known["name"].astype("string").str.extract(_MEMORY)["device"]
     storage = known[device.notna().to_numpy(dtype=bool)].assign(device=_devices(device.dropna()), name=device.dropna())
@@ -143,9 +143,9 @@ def _counters(counters: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 def _info(rows: pd.DataFrame, engine: Any) -> dict[str, Any]:
     wall = not rows.empty and int(rows["start_ns"].min()) > _YEAR_2001_NS
     devices = [str(device) for device in rows.loc[engine, "device"].unique()]
-    notes = ["MXNet's times are whole microseconds", "threads are numbered in the file's order: MXNet writes hashes of them"]
+    notes = ["MXNet's times are whole microseconds", "threads are numbered in the file's order: MXNet writes only hashes"]
     if any(device != "cpu" for device in devices):
-        notes.append("a kernel on a GPU is one operator as MXNet's engine saw it, with all of its device kernels and its waiting")
+        notes.append("a kernel on a GPU is one operator as MXNet's engine saw it, with all its device kernels and waiting")
     bulks = int(rows.loc[engine, "name"].str.startswith(("[", "ImperativeBulk")).sum())
     if bulks:
         notes.append(f"{bulks} executions are several operators that MXNet ran as one (bulk execution)")
@@ -155,11 +155,11 @@ def _info(rows: pd.DataFrame, engine: Any) -> dict[str, Any]:
         "framework": "mxnet",
         "devices": [{"device": device} for device in devices],
         "unavailable": {
-            "launches": "mx.profiler does not tie operators to the calls that queued them",
+            "launches": "mx.profiler does not relate operators to the calls that queued them",
             "layers": "mx.profiler names operators by their type, not by their layer",
         },
         "notes": notes,
     }
     if not engine.any():
-        info["unavailable"]["kernels"] = "the dump holds no operators; switch profile_symbolic and profile_imperative on"
+        info["unavailable"]["kernels"] = "the dump holds no operators; enable profile_symbolic and profile_imperative"
     return info

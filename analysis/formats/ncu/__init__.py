@@ -1,4 +1,4 @@
-"""Nsight Compute: metrics of kernels as it prints them, and its reports."""
+"""Nsight Compute: printed metrics of kernels, and its reports."""
 
 from kernelscope.analysis.formats.format import Format
 

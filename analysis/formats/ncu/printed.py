@@ -1,7 +1,7 @@
-"""What Nsight Compute prints as CSV: launches of kernels with the metrics that it took of them.
+"""Nsight Compute's CSV output: kernel launches with their metrics.
 
-ncu runs a kernel once for every few counters and flushes caches and fixes clocks before each, so launches have durations and an
-order, but no times: there is no timeline, and durations are not those of an undisturbed run.
+ncu runs a kernel once for every few counters, and before each run flushes caches and fixes clocks. So launches have durations
+and an order, but no times: there is no timeline, and durations are not those of an undisturbed run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _POWERS = {
     "": 0, "nano": -9, "n": -9, "micro": -6, "\u00b5": -6, "\u03bc": -6, "u": -6, "milli": -3, "m": -3, "K": 3, "k": 3, "M": 6,
     "G": 9, "T": 12, "P": 15, "E": 18,
 }  # fmt: skip
-# ncu writes both the long and the short names, with powers of ten before them: Gbyte/second, Mbyte/block, usecond, Ghz, Kinst
+# ncu writes both long and short names, with prefixes for powers of ten: Gbyte/second, Mbyte/block, usecond, Ghz, Kinst
 _UNIT = re.compile(
     r"^(?P<power>nano|micro|milli|[nu\u00b5\u03bcmKkMGTPE]?)(?P<unit>second|sec|s|byte|hz|inst|sector|cycle|block|warp|thread|request|W|Hz)(?=$|/|s\b)"
 )
@@ -41,32 +41,32 @@ _STATIC = ("launch__shared_mem_per_block_static", "Static Shared Memory Per Bloc
 _DYNAMIC = ("launch__shared_mem_per_block_dynamic", "Dynamic Shared Memory Per Block")
 _PROCESSORS = ("launch__sm_count", "# SMs", "device__attribute_multiprocessor_count")
 _REPLAY = (
-    "Nsight Compute runs each kernel several times for its counters, with caches flushed and clocks fixed as set: there is no "
-    "timeline, and durations are those of such runs"
+    "Nsight Compute runs each kernel several times for its counters, with caches flushed and clocks fixed as configured: there "
+    "is no timeline, and durations are those of these runs"
 )
 
 
 def matches(head: Head) -> bool:
-    """Return whether a line of the beginning or the end is the header of ncu's table."""
-    return head.is_text and any(tables.is_header(line) for line in head.text.splitlines() if '"' in line)
+    """Return whether a line at the beginning or the end is the header of ncu's table."""
+    return head.is_text and any(tables.is_header(line) for line in head.tables_text.splitlines() if '"' in line)
 
 
 def read(path: Path) -> Trace:
-    """Read a table, alone or among other output; raises EvidenceError when it has no launch with a duration."""
+    """Read a table, alone or among other output; raise EvidenceError if it has no launch with a duration."""
     try:
-        output = tables.parse(stream.lines(path))
+        output = tables.parse(stream.table_lines(path))
     except EvidenceError as error:
         raise EvidenceError(f"{path}: {error}") from error
     if not output.header:
         raise EvidenceError(f"{path}: no table of ncu; print one with ncu --csv --page raw")
     if output.launches.empty:
-        raise EvidenceError(f"{path}: ncu's table has a header and no launch below it; profile a kernel, or copy the file whole")
+        raise EvidenceError(f"{path}: ncu's table has a header but no launch; profile a kernel, or copy the whole file")
     diagnostics = {"lines of ncu's table that cannot be read": output.damaged}
     metrics = _metrics(output, diagnostics)
     kernels = _kernels(output, metrics)
     timed = kernels["duration_ns"].notna().to_numpy()
     if not timed.any():
-        raise EvidenceError(f"{path}: {len(output.launches):,} launches and no duration of any{_without_duration(output)}")
+        raise EvidenceError(f"{path}: none of {len(output.launches):,} launches has a duration{_without_duration(output)}")
     diagnostics["launches without a duration, left out with their metrics"] = int((~timed).sum())
     place = np.where(timed, np.cumsum(timed) - 1, -1)
     metrics["kernel"] = place[metrics["launch"].to_numpy(np.int64)]
@@ -86,11 +86,11 @@ def _without_duration(output: NcuOutput) -> str:
     if rows.empty:
         return "; record with the section SpeedOfLight or --metrics gpu__time_duration.sum too"
     value, unit = rows.iloc[0]
-    return f": the first is {value!r} with the unit {unit!r}, no time; print the table again with LC_ALL=C and --print-units base"
+    return f": the first is {value!r} with the unit {unit!r}; print the table again with LC_ALL=C and --print-units base"
 
 
 def _metrics(output: NcuOutput, diagnostics: dict[str, int]) -> pd.DataFrame:
-    """Return launch, section, metric, unit and value (float64, in units without powers of ten) of what is a number."""
+    """Return launch, section, metric, unit and value (float64, in units without powers of ten) of metrics that are numbers."""
     rows = output.metrics
     text = stream.strings_of(rows["value"].astype("string").fillna("").str.strip())
     valid = np.asarray(pc.match_substring_regex(text, pattern=_NUMBER)) & np.asarray(pc.greater(pc.utf8_length(text), 0))
@@ -118,13 +118,13 @@ def _metrics(output: NcuOutput, diagnostics: dict[str, int]) -> pd.DataFrame:
 
 
 def _scaled(value: np.ndarray[Any, Any], power: np.ndarray[Any, Any]) -> Any:
-    """Return values times powers of ten; division by a whole power keeps what a factor below one would round."""
+    """Return values times powers of ten; negative powers divide, as a factor below one would add rounding."""
     up, down = np.power(10.0, np.maximum(power, 0)), np.power(10.0, np.maximum(-power, 0))
     return value * up / down
 
 
 def _split(unit: str) -> tuple[int, str]:
-    """Return the power of ten of a unit and the unit without it: Gbyte/second is 9 and byte/s, nsecond -9 and s."""
+    """Return the power of ten of a unit, and the unit without it: Gbyte/second is 9 and byte/s, nsecond is -9 and s."""
     result = _UNIT.match(unit)
     power, base = (_POWERS[result["power"]], unit[len(result["power"]) :]) if result else (0, unit)
     base = _SECOND.sub(lambda match: "/s" if match[0].startswith("/") else "s", base)
@@ -132,7 +132,7 @@ def _split(unit: str) -> tuple[int, str]:
 
 
 def _of_launches(metrics: pd.DataFrame, names: tuple[str, ...], count: int) -> pd.Series:
-    """Return each launch's value of the first of these metrics that it has; NaN where it has none."""
+    """Return for each launch the first of these metrics that it has; NaN if it has none."""
     result = pd.Series(np.nan, index=range(count))
     for name in names:
         rows = metrics[metrics["metric"] == name].drop_duplicates("launch").set_index("launch")["value"]
@@ -141,7 +141,7 @@ def _of_launches(metrics: pd.DataFrame, names: tuple[str, ...], count: int) -> p
 
 
 def _kernels(output: NcuOutput, metrics: pd.DataFrame) -> pd.DataFrame:
-    """Return the launches as kernels without times; the duration is null where none was taken."""
+    """Return the launches as kernels without times; the duration is null if it was not measured."""
     launches, count = output.launches, len(output.launches)
     nothing = pd.Series(None, index=launches.index, dtype="str")
     executed = _whole(launches.get("Invocations", nothing)).fillna(1)
@@ -166,12 +166,12 @@ def _kernels(output: NcuOutput, metrics: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rounded(values: pd.Series, limit: float) -> pd.Series:
-    """Return numbers as whole ones (Int64); null for what no such thing can be."""
+    """Return numbers rounded to whole ones (Int64); null if negative or not below the limit."""
     return values.round().where((values >= 0) & (values < limit)).astype("Int64")
 
 
 def _whole(texts: pd.Series) -> pd.Series:
-    """Return whole numbers (Int64), null for what is none."""
+    """Return whole numbers (Int64), null for other texts."""
     result = texts.astype("string").fillna("").str.replace(",", "", regex=False).str.extract(r"^\s*(\d{1,18})\s*$")[0]
     return pd.to_numeric(result, errors="coerce").astype("Int64")
 
@@ -183,7 +183,7 @@ def _extent(texts: pd.Series) -> pd.Series:
 
 
 def _info(output: NcuOutput, metrics: pd.DataFrame) -> dict[str, Any]:
-    """Return what is known of the capture; nothing of hosts and programs' names, which the table repeats in every row."""
+    """Return what is known about the capture, without the names of hosts and programs that every row of the table repeats."""
     capability = output.launches.get("CC", pd.Series(None, index=output.launches.index, dtype="str")).fillna("")
     processors = _of_launches(metrics, _PROCESSORS, len(output.launches))
     number = _whole(output.launches.get("Device", pd.Series(None, index=output.launches.index, dtype="str"))).astype("string")
@@ -201,7 +201,7 @@ def _info(output: NcuOutput, metrics: pd.DataFrame) -> dict[str, Any]:
         "source": {"format": "ncu-csv", "tool": "Nsight Compute", "version": None},
         "clock": "none",
         "devices": devices,
-        "unavailable": {"times": "Nsight Compute runs kernels again and again: durations, and no times"},
+        "unavailable": {"times": "Nsight Compute runs each kernel several times: it has durations, but no times"},
         "notes": [_REPLAY],
     }
     if output.advice:

@@ -1,4 +1,4 @@
-"""Nsight Compute's own reports (.ncu-rep): an installed ncu prints them, as their format is not published."""
+"""Nsight Compute's own reports (.ncu-rep): printed by an installed ncu, as their format is not published."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _MAGIC = b"NVR\x00"
 
 
 def matches(head: Head) -> bool:
-    """Return whether the file begins like a report of Nsight Compute, in any of its versions."""
+    """Return whether the file begins like a report of any version of Nsight Compute."""
     return not head.compressed and head.content.startswith(_MAGIC)
 
 
 def read(path: Path) -> Trace:
-    """Return the Trace of a report; raise EvidenceError saying what is needed when it cannot be printed here."""
+    """Return the Trace of a report; if it cannot be printed here, raise EvidenceError that says what is needed."""
     by_hand = f"print it where Nsight Compute is installed: ncu --import {path.name} --csv --page raw > {path.stem}.csv"
     tool = find.find("ncu")
     if tool is None:
         raise EvidenceError(
-            f"{path}: a report of Nsight Compute needs ncu to be read, and none is installed; install it, name it in "
+            f"{path}: reading a report of Nsight Compute needs ncu, and none is installed; install it, name it in "
             f"KERNELSCOPE_NCU, or {by_hand}"
         )
     try:
@@ -35,7 +35,7 @@ def read(path: Path) -> Trace:
     except ExportError as error:
         raise EvidenceError(f"{path}: {error}; use an ncu at least as new as the one that recorded it, or {by_hand}") from error
     except EvidenceError as error:
-        raise EvidenceError(f"{path}: what ncu {tool.version} printed of it: {error}") from error
+        raise EvidenceError(f"{path}: as printed by ncu {tool.version}: {error}") from error
     except OSError as error:
         raise EvidenceError(f"{path}: no room for the export ({error.strerror or error}); set TMPDIR to a larger disk") from error
     trace.info["source"] |= {"format": "ncu-report", "version": tool.version}

@@ -1,8 +1,9 @@
-"""Tables of `ncu --csv` out of text: launches, and their metrics one below the other.
+"""Tables of `ncu --csv` in text: launches, and their metrics in long form.
 
-The page "details" (the default) has a row for each metric of each launch, and rows of advice without one. The page "raw" has a
-row for each launch and a column for each metric, with units in the row below the header. With --print-summary per-kernel and the
-like a row stands for several launches and has their minimum, maximum and mean. What the program printed may stand around.
+The page "details" (the default) has a row for each metric of each launch, and rows of advice without a metric. The page "raw"
+has a row for each launch and a column for each metric, with units in the row below the header. With --print-summary (per-kernel
+and others) a row stands for several launches and has their minimum, maximum and mean. The program's output may surround the
+tables.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ _NVTX = re.compile(r"Push/Pop|thread Domain|Start/Stop|Domain:", re.IGNORECASE)
 
 @dataclass
 class NcuOutput:
-    """What a file holds: launches (columns KEYS, as text) and metrics (launch, section, name, unit, value as text).
+    """The content of a file: launches (columns KEYS, as text) and metrics (launch, section, name, unit, value as text).
 
-    advice: rows of rules. damaged: lines of tables that cannot be taken apart. header: whether there is a table at all.
+    advice: rows of rules. damaged: lines of tables that cannot be parsed. header: whether there is a table at all.
     """
 
     launches: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -44,7 +45,7 @@ class NcuOutput:
 
 
 def is_header(line: str) -> bool:
-    """Return whether a line is the header of such a table, of either page."""
+    """Return whether a line is the header of a table, of either page."""
     if "Kernel Name" not in line or ("Metric Name" not in line and "__" not in line):
         return False
     cells = text_tables.cells(line.strip())
@@ -53,7 +54,7 @@ def is_header(line: str) -> bool:
 
 
 def parse(lines: Sequence[str]) -> NcuOutput:
-    """Return all tables of a text as one; launches of several tables are different ones."""
+    """Return all tables of a text as one; each table's launches are separate."""
     places = [number for number, line in enumerate(lines) if is_header(line)]
     output = NcuOutput(header=bool(places))
     if not places:
@@ -75,23 +76,23 @@ def parse(lines: Sequence[str]) -> NcuOutput:
 
 
 def _rows(lines: Sequence[str], header: Sequence[str], output: NcuOutput) -> pd.DataFrame:
-    """Return the rows below a header as text. Rows of metrics end before the columns of rules; other lines are the program's."""
+    """Return the rows below a header as text. Rows of metrics lack the columns of rules; other lines are the program's."""
     quoted = [line for line in lines if line.startswith('"')]
     try:
         rows = list(csv.reader(quoted))
     except csv.Error as error:
-        raise EvidenceError(f"a table cannot be taken apart ({error}); print it again") from error
+        raise EvidenceError(f"a table cannot be parsed ({error}); print it again") from error
     least = max(header.index(name) for name in header if name in KEYS or name in _LONG) + 1
     whole = [row for row in rows if least <= len(row) <= len(header) + 1]
     output.damaged += len(rows) - len(whole)
     width = len(header)
     frame = pd.DataFrame([(*row, *[None] * width)[:width] for row in whole], columns=range(width), dtype="str")
-    # names may repeat; the first is the one that is meant
+    # names may repeat; the first one counts
     return frame.set_axis(list(header), axis=1).loc[:, lambda table: ~table.columns.duplicated()]
 
 
 def _long(rows: pd.DataFrame, header: Sequence[str], output: NcuOutput) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return launches and metrics of the page with a row for each metric."""
+    """Return launches and metrics of a page with a row for each metric."""
     keys = [name for name in rows.columns if name in KEYS]
     by = [ID, "Process ID", "Kernel Name"] if ID in header else keys
     number = rows.groupby([name for name in by if name in rows], sort=False, dropna=False).ngroup()
@@ -113,7 +114,7 @@ def _long(rows: pd.DataFrame, header: Sequence[str], output: NcuOutput) -> tuple
 
 
 def _wide(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return launches and metrics of the page with a column for each metric, whose first row has the units."""
+    """Return launches and metrics of a page with a column for each metric; its first row has the units."""
     keys = [name for name in rows.columns if name in KEYS]
     names = [
         name for name in rows.columns

@@ -2,7 +2,7 @@
 
 from kernelscope.analysis.formats.format import Format
 
-RECORD_GRAPHS = "nsys profile --cuda-graph-trace=node"  # the command that records kernels inside of CUDA graphs
+RECORD_GRAPHS = "nsys profile --cuda-graph-trace=node"  # the command that records kernels inside CUDA graphs
 
 FORMATS = (
     Format("nsys-sqlite", "Nsight Systems: SQLite export", f"{__name__}.sqlite", 10, "database"),

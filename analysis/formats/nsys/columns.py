@@ -1,7 +1,7 @@
-"""What the tables of Nsight Systems' exports hold, as columns of numbers: kernels, copies, calls, ranges, ...
+"""The tables of Nsight Systems' exports as columns of numbers: kernels, copies, calls, ranges, ...
 
-Facts of the format: User Guide, "SQLite Schema Reference" and "Common SQLite Examples"; versions 2021 to 2026 were looked at.
-Imports numpy only (see formats.nsys.tables); `analysis.formats.nsys.trace` makes a Trace of it.
+Sources for the format: User Guide, "SQLite Schema Reference" and "Common SQLite Examples"; exports of versions 2021 to 2026.
+Imports numpy only (see formats.nsys.tables); `analysis.formats.nsys.trace` makes a Trace from the columns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RUNTIME, DRIVER = "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER"
 NVTX, MEMORY, METRICS = "NVTX_EVENTS", "CUDA_GPU_MEMORY_USAGE_EVENTS", "GPU_METRICS"
 GPU_FAULTS, CPU_FAULTS = "CUDA_UM_GPU_PAGE_FAULT_EVENTS", "CUDA_UM_CPU_PAGE_FAULT_EVENTS"
 
-# Tables by which an export is recognised, beside StringIds, which every version writes.
+# Tables by which an export is recognised, together with StringIds, which every version writes.
 SIGNS = frozenset(
     {
         "META_DATA_EXPORT", "EXPORT_META_DATA", "META_DATA_CAPTURE", "ANALYSIS_DETAILS", "ANALYSIS_FILE", "ProcessStreams",
@@ -42,11 +42,11 @@ SIGNS = frozenset(
     }
 )  # fmt: skip
 
-# ENUM_NSYS_EVENT_TYPE: the same numbers in all versions; those from 64 on are ranges that nvtxt files brought in.
+# ENUM_NSYS_EVENT_TYPE: the same numbers in all versions; those from 64 on come from nvtxt files.
 _NESTED, _OPEN_ENDED, _MARKS, _DOMAIN = (59, 70), (60, 71), (34, 65), 75
 _EVENTS = (*_NESTED, *_OPEN_ENDED, *_MARKS)
 _NAMING = (33, 39, 64, 72, 73, 74, 75, 76, 97, 98, 99)  # names of categories, threads, domains, devices, streams
-_NO_STREAM = 0xFFFFFFFF  # CUPTI_SYNCHRONIZATION_INVALID_VALUE: not of one stream
+_NO_STREAM = 0xFFFFFFFF  # CUPTI_SYNCHRONIZATION_INVALID_VALUE: not a single stream
 
 CALL_TABLES = {RUNTIME: "runtime", DRIVER: "driver", "CUDNN_EVENTS": "cudnn", "CUBLAS_EVENTS": "cublas", "OSRT_API": "os"}
 
@@ -58,12 +58,12 @@ def _needed(tables: Tables, table: str, *columns: str) -> None:
 
 
 def process_of(identifier: Integers) -> Integers:
-    """Return the process's id from a globalPid or globalTid: 8 bits machine, 8 bits virtual machine, 24 process, 24 thread."""
+    """Return the process id in a globalPid or globalTid: 8 bits machine, 8 bits virtual machine, 24 process, 24 thread."""
     return identifier >> 24 & 0xFFFFFF
 
 
 def interval(rows: Rows) -> dict[str, Any]:
-    """Return times, durations and how many are unusable of device work: CUPTI writes 0 for times that it does not know."""
+    """Return times and durations of device work, and how many are unusable: CUPTI writes 0 for unknown times."""
     (start, no_start), (end, no_end) = rows.integers("start"), rows.integers("end")
     duration = end - start
     wrong = (start == 0) | (end == 0) | (end < start) | (duration < 0)
@@ -125,7 +125,7 @@ def _shared(rows: Rows) -> Nullable:
 
 
 def _graph_of_node(rows: Rows) -> Nullable:
-    """Return the graph that launched each kernel: the upper half of a node's id; old versions tell the node only."""
+    """Return the graph that launched each kernel: graphId, or the upper half of the node's id, the only one in old versions."""
     (graph, no_graph), (node, no_node) = rows.integers("graphId"), rows.integers("graphNodeId")
     if no_graph is None:
         return Nullable(graph, None)
@@ -134,7 +134,7 @@ def _graph_of_node(rows: Rows) -> Nullable:
 
 
 def _graphs(tables: Tables, _: Ids) -> Gathered:
-    """Return the executions of graphs that were recorded as one interval each (--cuda-graph-trace=graph, the default)."""
+    """Return graph executions that were recorded as one interval each (--cuda-graph-trace=graph, the default)."""
 
     def convert(rows: Rows) -> dict[str, Any]:
         (graph, no_graph), (executable, no_executable) = rows.integers("graphId"), rows.integers("graphExecId")
@@ -178,7 +178,7 @@ def _syncs(tables: Tables, _: Ids) -> Gathered:
 
 
 def _memory(tables: Tables, _: Ids) -> Gathered:
-    """Return memory that CUDA calls took and gave back (--cuda-memory-usage)."""
+    """Return the memory that CUDA calls allocated and freed (--cuda-memory-usage)."""
 
     def convert(rows: Rows) -> dict[str, Any]:
         time, no_time = rows.integers("start")
@@ -215,7 +215,7 @@ def _samples(tables: Tables, _: Ids) -> Gathered:
 
 
 def _host(rows: Rows) -> tuple[Rows, dict[str, Any]]:
-    """Return the rows that have a thread and a start, which the Trace needs, with their times and diagnostics."""
+    """Return the rows that have a thread and a start, as the Trace needs, and their times and diagnostics."""
     lost = np.zeros(rows.size, dtype=np.bool_)
     for name in ("start", "globalTid"):
         null = rows.integers(name)[1]
@@ -234,7 +234,7 @@ def _host(rows: Rows) -> tuple[Rows, dict[str, Any]]:
 def _calls(tables: Tables, ids: Ids) -> Gathered:
     """Return calls of all APIs in their total order (see analysis.attribution.correlation).
 
-    `api` combines the table's place among CALL_TABLES and the event's class.
+    `api` combines the table's position in CALL_TABLES and the event's class.
     """
 
     def source(number: int, table: str) -> Source:
@@ -262,12 +262,12 @@ def _calls(tables: Tables, ids: Ids) -> Gathered:
 
 
 def _ranges(tables: Tables, ids: Ids) -> Gathered:
-    """Return NVTX ranges and marks, and in the list `domains` what names domains (see _domains_of)."""
+    """Return NVTX ranges and marks, and, as the list `domains`, the names of domains (see _domains_of)."""
     _needed(tables, NVTX, "start", "end", "eventType", "globalTid")
 
     def convert(rows: Rows) -> dict[str, Any]:
         kinds, unknown, domains = rows.integers("eventType")[0], 0, list[Domain]()
-        plain = bool((kinds == _NESTED[0]).all())  # as almost always: then nothing needs to be distinguished
+        plain = bool((kinds == _NESTED[0]).all())  # almost always: then there is nothing to distinguish
         if not plain:
             wanted = np.isin(kinds, _EVENTS)
             unknown = int(np.count_nonzero(~(wanted | np.isin(kinds, _NAMING))))
@@ -305,7 +305,7 @@ def _domains_of(rows: Rows, ids: Ids) -> list[Domain]:
     return list(zip(process.tolist(), number.tolist(), places.tolist(), inline, strict=True))
 
 
-# In the order of reading; ranges are mostly the largest table.
+# In reading order; ranges are mostly the largest table.
 GATHERED: Mapping[str, Callable[[Tables, Ids], Gathered]] = {
     "kernels": _kernels, "graphs": _graphs, "copies": _copies, "syncs": _syncs, "memory": _memory, "samples": _samples,
     "calls": _calls, "ranges": _ranges,

@@ -12,7 +12,7 @@ from kernelscope.analysis.trace import Trace
 
 
 def matches(head: Head) -> bool:
-    """Return whether it is a folder with nsys's table of texts and another one of its tables."""
+    """Return whether this is a folder with nsys's table of texts and at least one other of its tables."""
     for suffix in SUFFIXES:
         tables = {name.removesuffix(suffix) for name in head.entries if name.endswith(suffix)}
         if "StringIds" in tables and tables & SIGNS:
@@ -21,5 +21,5 @@ def matches(head: Head) -> bool:
 
 
 def read(path: Path) -> Trace:
-    """Return the Trace of an exported folder; raise EvidenceError for one that cannot be read."""
+    """Return the Trace of an exported folder; raise EvidenceError if it cannot be read."""
     return read_tables(Folder(path), "nsys-folder")

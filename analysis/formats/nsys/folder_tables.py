@@ -1,4 +1,4 @@
-"""Reader of folders that Nsight Systems exports: one Parquet file (parquetdir) or Arrow stream (arrowdir) a table.
+"""Reader of folders that Nsight Systems exports: one Parquet file (parquetdir) or Arrow stream (arrowdir) per table.
 
 The files are named like the tables of a SQLite export and have the same columns; 2023.4 and later write them.
 """
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Folder:
-    """The tables of an exported folder. Raises EvidenceError where a file is damaged or no table of nsys."""
+    """The tables of an exported folder. Raises EvidenceError if a file is damaged or is not a table of nsys."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -40,21 +40,21 @@ class Folder:
         self._schemas: dict[str, pa.Schema] = {}
 
     def columns(self, table: str) -> frozenset[str]:
-        """Names of a table's columns; none if there is no such table."""
+        """Return the names of a table's columns; empty if there is no such table."""
         return frozenset(self._schema(table).names) if table in self._files else frozenset()
 
     def rows(self, table: str) -> int:
-        """Return how many rows the table has."""
+        """Return the number of rows of a table."""
         if table not in self._files:
             return 0
         with _opened(self._files[table], []) as (_, batches, count):
             rows = sum(batch.num_rows for batch in batches) if count is None else count
             if rows > 1_000_000 + 1000 * self._files[table].stat().st_size:
-                raise EvidenceError(f"{self._files[table]}: {rows} rows cannot be in a file of this size; export it again")
+                raise EvidenceError(f"{self._files[table]}: a file of this size cannot hold {rows} rows; export it again")
             return int(rows)
 
     def scan(self, table: str, columns: Sequence[str], convert: Callable[[ArrowRows], T]) -> Iterator[T]:
-        """Yield what `convert` makes of each batch of rows, in the table's order. Columns that the table lacks are null."""
+        """Yield the result of `convert` for each batch of rows, in the table's order. Columns that the table lacks are null."""
         if table not in self._files:
             return
         known = [name for name in dict.fromkeys(columns) if name in self.columns(table)]
@@ -68,14 +68,14 @@ class Folder:
             with _opened(self._files[table], []) as (schema, _, _):
                 names = schema.names
                 if len(set(names)) != len(names):
-                    raise EvidenceError(f"{self._files[table]}: two columns have one name; export it again")
+                    raise EvidenceError(f"{self._files[table]}: two columns have the same name; export it again")
                 self._schemas[table] = schema
         return self._schemas[table]
 
 
 @contextmanager
 def _opened(path: Path, columns: list[str]) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch], int | None]]:
-    """Give a file's schema, its batches with these columns, and how many rows they are where that is known beforehand."""
+    """Give a file's schema, its batches with these columns, and the number of rows, None if not known beforehand."""
     try:
         with parquet_files.opened(path) as file:
             if path.suffix == ".parquet":
@@ -93,7 +93,7 @@ def _opened(path: Path, columns: list[str]) -> Iterator[tuple[pa.Schema, Iterato
             schema = pyarrow.ipc.open_stream(file).schema
             file.seek(0)
             yield schema, iter(pyarrow.ipc.open_stream(file, options=_fields(schema, columns))), None
-    except UnicodeDecodeError as error:  # of names that pyarrow quotes
+    except UnicodeDecodeError as error:  # in names that pyarrow quotes
         raise EvidenceError(f"{path}: damaged (unreadable names); copy or export the folder again") from error
     except (pa.ArrowException, OSError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
@@ -101,7 +101,7 @@ def _opened(path: Path, columns: list[str]) -> Iterator[tuple[pa.Schema, Iterato
 
 
 def _checked(column: Any) -> Any:
-    """Return a column whose values can be used whatever stands in the file; texts as bytes, which need not be UTF-8."""
+    """Return a validated column, safe to use whatever the file holds; texts as bytes, as they may not be UTF-8."""
     if pa.types.is_dictionary(column.type):
         column.validate(full=True)
         column = column.dictionary_decode()
@@ -126,7 +126,7 @@ class ArrowRows:
         self.size = size
 
     def integers(self, name: str) -> tuple[Integers, Mask | None]:
-        """Return a column's integers (0 where null) and which are null, None if none is."""
+        """Return a column's integers (0 if null) and which are null, None if none is."""
         column = self._column(name)
         if column is None:
             return np.zeros(self.size, dtype=np.int64), np.ones(self.size, dtype=np.bool_)
@@ -136,11 +136,11 @@ class ArrowRows:
         if pa.types.is_boolean(column.type):
             column = column.cast(pa.int8())
         values = (column if null is None else column.fill_null(0)).to_numpy(zero_copy_only=False)
-        # Beyond 63 bits numbers wrap, as in a SQLite export.
+        # Numbers beyond 63 bits wrap, as in a SQLite export.
         return values.view(np.int64) if values.dtype == np.uint64 else values.astype(np.int64), null
 
     def numbers(self, name: str) -> NDArray[np.float64]:
-        """Return a column's numbers, NaN where null."""
+        """Return a column's numbers, NaN if null."""
         column = self._column(name)
         if column is None:
             return np.full(self.size, np.nan)
@@ -150,7 +150,7 @@ class ArrowRows:
         return np.asarray(values, dtype=np.float64)
 
     def texts(self, name: str) -> Texts | None:
-        """Return a column's texts, None when all are null."""
+        """Return a column's texts, None if all are null."""
         column = self._column(name)
         if column is None or column.null_count == len(column):
             return None

@@ -1,4 +1,4 @@
-"""Columns that `formats.nsys.tables` decoded, with their texts: as pandas has them in a Trace."""
+"""Columns that `formats.nsys.tables` decoded, with their texts, as pandas columns of a Trace."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Strings:
 
 
 def integers(column: GrowingColumn, kind: Any = np.int64) -> pd.arrays.IntegerArray:
-    """Return the rows' values, nulls among them, as integers of this kind; what it cannot hold is null."""
+    """Return the rows' values as nullable integers of this type; values that do not fit are null."""
     values, null = column.values(), column.null()
     null = np.zeros(values.size, dtype=np.bool_) if null is None else null
     if kind is not np.int64:
@@ -35,7 +35,7 @@ def integers(column: GrowingColumn, kind: Any = np.int64) -> pd.arrays.IntegerAr
 
 
 def labelled(column: GrowingColumn, label: Callable[..., str | None]) -> pd.Categorical:
-    """Return a column of combinations as one categorical, `label` giving the text of each, None for null."""
+    """Return a column of combinations as one categorical; `label` gives the text of each, None for null."""
     texts: dict[str, int] = {}
     result = (label(*values) for values in column.distinct)
     new = [-1 if text is None else texts.setdefault(text, len(texts)) for text in result]
@@ -46,10 +46,10 @@ def labelled(column: GrowingColumn, label: Callable[..., str | None]) -> pd.Cate
 
 
 def named(column: GrowingColumn, strings: Strings, drop: str = "") -> tuple[pd.Categorical, int]:
-    """Return a column of names as one categorical, and how many numbers StringIds lacks. drop: a pattern cut out of the names."""
+    """Return a column of names as one categorical, and how many ids StringIds lacks. drop: a pattern to remove from the names."""
     positions = column.values()
     used = np.zeros(len(strings.texts) + 2, dtype=np.bool_)
-    used[positions] = True  # the last two places are those of null and of unknown numbers
+    used[positions] = True  # the last two positions stand for null and for unknown ids
     kept = np.flatnonzero(used[:-2])
     indices: Any = pa.array(kept)
     distinct, own = strings.texts.take(indices), _own_texts(column)
@@ -67,7 +67,7 @@ def named(column: GrowingColumn, strings: Strings, drop: str = "") -> tuple[pd.C
 
 
 def _own_texts(column: GrowingColumn) -> Texts | None:
-    """Return the texts that stand in the column itself, with one dictionary for all."""
+    """Return the texts that the column itself holds, with one dictionary for all."""
     if not column.texts:
         return None
     parts = [
@@ -88,5 +88,5 @@ def _fill(column: GrowingColumn, codes: NDArray[Any], own: Texts, new: NDArray[A
 
 
 def _code_type(count: int) -> Any:
-    """Return the smallest type for so many codes."""
+    """Return the smallest type for this many codes."""
     return np.min_scalar_type(-max(count, 1))

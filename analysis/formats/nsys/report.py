@@ -1,4 +1,4 @@
-"""Nsight Systems' own reports (.nsys-rep, .qdrep, .qdstrm): an installed nsys exports them, as their format is not published."""
+"""Nsight Systems' own reports (.nsys-rep, .qdrep, .qdstrm): exported by an installed nsys, as their format is not published."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from kernelscope.nsys_wrappers import export
 from kernelscope.nsys_wrappers.find import Tool
 from kernelscope.tracer.inside import temporary
 
-# What the files begin with, from all versions since 2021; 2025 and later write the version into the report's.
+# The beginning of the files, in all versions since 2021; in reports, 2025 and later write the version there.
 _REPORT = re.compile(rb"NVIDIA (?:Tegra Profiler|Nsight Systems) Report (?:(\d{4})@(\d{1,2})@(\d{1,2})@)?")
 _STREAM = re.compile(rb".{0,16}NVIDIA (?:Tegra Profiler|Nsight Systems) Stream (?:(\d{4})\.(\d{1,2})\.(\d{1,2})\b)?", re.DOTALL)
-# Older reports tell it only by the folder that nsys was installed in.
+# Older reports give the version only in the folder where nsys was installed.
 _INSTALLED = re.compile(rb"(?:nsight-systems(?:-cli)?/|NsightSystems-(?:[a-z]+-)?)(20\d\d)\.(\d{1,2})\.(\d{1,2})\b")
-_NAMED = re.compile(r"\b(20\d\d)[@.](\d{1,2})[@.](\d{1,3})\b")  # in what nsys prints of a report that is too new for it
+_NAMED = re.compile(r"\b(20\d\d)[@.](\d{1,2})[@.](\d{1,3})\b")  # in nsys's message about a report that is too new for it
 _SEARCHED = 4 << 20
 
 
 def matches(head: Head) -> bool:
-    """Return whether the file begins like a report or like a stream that was not imported yet."""
+    """Return whether the file begins like a report, or like a stream that was not imported yet."""
     return bool(_REPORT.match(head.content) or _STREAM.match(head.content))
 
 
 def read(path: Path) -> Trace:
-    """Return the Trace of a report; raise EvidenceError saying what is needed when it cannot be exported here."""
+    """Return the Trace of a report; if it cannot be exported here, raise EvidenceError that says what is needed."""
     try:
         with path.open("rb") as file:
             start = file.read(_SEARCHED)
@@ -39,7 +39,7 @@ def read(path: Path) -> Trace:
     version = _version(start)
     tool = export.suitable(version)
     if tool is None:
-        raise EvidenceError(f"{path}: a report needs nsys to be read, and none is installed; {_remedy(path, version, stream)}")
+        raise EvidenceError(f"{path}: reading a report needs nsys, and none is installed; {_remedy(path, version, stream)}")
     try:
         with temporary.folder() as folder:
             exported = export.export_report(tool, path, Path(folder), stream=stream)
@@ -57,7 +57,7 @@ def read(path: Path) -> Trace:
 
 
 def _doubt(trace: Trace, path: Path, version: tuple[int, ...], tool: Tool, stream: bool) -> None:
-    """Warn of an export by an nsys that is older than the recording; raise EvidenceError where it holds no device work."""
+    """Warn if an nsys older than the recording exported it; raise EvidenceError if the export holds no device work."""
     doubt = f"recorded by nsys {_dotted(version)} and exported by nsys {tool.version} ({tool.path}), which is older"
     if not any(len(table) for table in (trace.kernels, trace.graphs, trace.copies)):
         raise EvidenceError(f"{path}: {doubt}, without any device work; {_remedy(path, version, stream)}")
@@ -65,7 +65,7 @@ def _doubt(trace: Trace, path: Path, version: tuple[int, ...], tool: Tool, strea
 
 
 def _remedy_of_failure(path: Path, version: tuple[int, ...], tool: Tool, message: str, stream: bool) -> str:
-    """Return what helps where the export failed; message: what nsys said, which may name the version that recorded."""
+    """Return the remedy for a failed export; message: nsys's error, which may name the version that recorded."""
     if not version:
         named = [tuple(int(part) for part in match.groups()) for match in _NAMED.finditer(message)]
         version = max((one for one in named if _is_older(tool, one)), default=())
@@ -91,7 +91,7 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 
 def _version(start: bytes) -> tuple[int, ...]:
-    """Return the version that recorded, as numbers; nothing when the file does not tell."""
+    """Return the version that recorded, as numbers; empty if the file does not say."""
     for match in (_REPORT.match(start), _STREAM.match(start), _INSTALLED.search(start)):
         if match and match.group(1):
             return tuple(int(part) for part in match.groups())

@@ -12,15 +12,15 @@ from kernelscope.analysis.trace import Trace
 
 
 def matches(head: Head) -> bool:
-    """Return whether the file is a SQLite database with nsys's table of texts and another one of its tables."""
+    """Return whether the file is a SQLite database with nsys's table of texts and at least one other of its tables."""
     return "StringIds" in head.tables and bool(head.tables & SIGNS)
 
 
 def read(path: Path) -> Trace:
-    """Return the Trace of an export; raise EvidenceError for one that cannot be read."""
+    """Return the Trace of an export; raise EvidenceError if it cannot be read."""
     with Database(path) as database:
         trace = read_tables(database, "nsys-sqlite")
     log = path.with_name(f"{path.name}-wal")
     if log.is_file() and log.stat().st_size:
-        trace.info["notes"].append("a write-ahead log lies beside the file and was not read: some rows may be missing")
+        trace.info["notes"].append("the write-ahead log beside the file was not read: some rows may be missing")
     return trace

@@ -1,7 +1,7 @@
-"""Tables of `nsys stats`: traces become timed rows, summaries rows that stand for many executions.
+"""Tables of `nsys stats`: traces become timed rows, summaries become rows that stand for many executions.
 
-A file often holds the same work several times (a trace and summaries of it): each kind of work is taken from the finest table
-that has it, once, and the others are named in `info["notes"]`.
+A file often holds the same work several times (a trace and summaries of it): each kind of work is read once, from the finest
+table that has it, and `info["notes"]` names the others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kernelscope.analysis.formats.nsys import stats_tables as nsys_stats
 from kernelscope.analysis.formats.nsys.stats_tables import StatsTable
 from kernelscope.analysis.trace import Trace
 
-# Columns by which a report is recognised where the file does not name it; the first that fits counts.
+# Columns by which a report is recognised if the file does not name it; the first match counts.
 _COLUMNS: tuple[tuple[str, frozenset[str]], ...] = tuple(
     (report, frozenset(columns.split("|")))
     for report, columns in (
@@ -56,7 +56,7 @@ _COLUMNS: tuple[tuple[str, frozenset[str]], ...] = tuple(
         ("osrt_sum", "Total Time|Calls|Name"),
     )
 )
-# For each kind of work the reports that have it, the finest first.
+# The reports that have each kind of work, the finest first.
 _SOURCES: Mapping[str, tuple[str, ...]] = {
     "kernels": (
         "cuda_gpu_trace", "cuda_kern_exec_trace", "cuda_gpu_kern_gb_sum", "cuda_gpu_kern_sum", "cuda_gpu_sum", "cuda_api_gpu_sum",
@@ -71,7 +71,7 @@ _CATEGORIES = {"CUDA_KERNEL": "kernels", "MEMORY_OPER": "copies", "CUDA_API": "c
 _COUNTS = ("Instances", "Num Calls", "Calls", "Count", "Operations", "Range Instances")
 _NAMES = ("Name", "Operation", "Range", "Kernel Name")
 _CUT = "\u2026"
-_GROUPED = r"^\d{1,3}(?:\.\d{3})+$"  # whole ns with points between thousands, or ns with a fraction, which there is none of
+_GROUPED = r"^\d{1,3}(?:\.\d{3})+$"  # ambiguous: points between thousands, or a fraction, which whole ns never have
 _API_NAME = r"^(?:cuda|cu)[A-Z]"
 _VERSION_SUFFIX = r"(?:_v\d+)+$"
 _HEADINGS = (
@@ -83,24 +83,24 @@ _HEADINGS = (
 
 
 def matches(head: Head) -> bool:
-    """Whether the file holds headings or tables of nsys stats."""
+    """Return whether the file holds headings or tables of nsys stats."""
     if not head.is_text or not head.content:
         return False
-    if any(heading.search(head.text) for heading in _HEADINGS):
+    if any(heading.search(head.tables_text) for heading in _HEADINGS):
         return True
-    lines = head.text.splitlines()
+    lines = head.tables_text.splitlines()
     return any(_report_of(None, titles) for titles in map(_titles, lines) if titles) or any(
         map(_is_printed, nsys_stats.printed_headings(lines))
     )
 
 
 def read(path: Path) -> Trace:
-    """Return the Trace of the tables; raises EvidenceError when there are none, or those of several captures."""
+    """Return the Trace of the tables; raise EvidenceError if there are none, or if they come from several captures."""
     output = nsys_stats.read(path)
     tables = _by_report(path, output.tables)
     if not tables:
-        why = f" ({len(output.skipped)} reports skipped for want of data)" if output.skipped else ""
-        raise EvidenceError(f"{path}: no table of nsys stats that holds times{why}; print cuda_gpu_trace or the summaries")
+        why = f" ({len(output.skipped)} reports skipped for lack of data)" if output.skipped else ""
+        raise EvidenceError(f"{path}: no nsys stats table with times{why}; print cuda_gpu_trace or the summaries")
     result = Trace()
     result.info = {
         "source": {"format": "nsys-stats", "tool": "nsys", "version": output.version, "schema": None},
@@ -122,14 +122,17 @@ def _titles(line: str) -> list[str]:
 
 
 def _is_printed(titles: list[str]) -> bool:
-    """Whether these are titles of a report in columns; other programs head tables of total times, calls and names, too."""
+    """Return whether these are the titles of a report in columns.
+
+    Other programs also print tables of total times, calls and names.
+    """
     summed = "Total Time" in titles
     ours = titles[0] in ("Time", "NVTX Range") and {"Avg", "Min", "Max"} <= set(titles)
     return _report_of(None, titles) is not None and (ours or not summed)
 
 
 def _report_of(name: str | None, columns: list[str]) -> str | None:
-    """Return the report that a table is, None for one that is not read."""
+    """Return the report of a table, None if it is not read."""
     fitting = [report for report, needed in _COLUMNS if needed <= set(columns)]
     if name in fitting:
         return name
@@ -139,7 +142,10 @@ def _report_of(name: str | None, columns: list[str]) -> str | None:
 
 
 def _by_report(path: Path, tables: list[StatsTable]) -> dict[str, StatsTable]:
-    """Return the tables that are read by report; the same report of two captures is refused, of one it counts once."""
+    """Return the tables to read, by report.
+
+    If one capture's report is there twice, the first counts; the same report of two captures is refused.
+    """
     result: dict[str, StatsTable] = {}
     for table in tables:
         report = _report_of(table.report, list(table.rows.columns))
@@ -164,7 +170,7 @@ def _by_report(path: Path, tables: list[StatsTable]) -> dict[str, StatsTable]:
 
 
 def _choose(tables: Mapping[str, StatsTable], printed: list[StatsTable], result: Trace) -> dict[str, str]:
-    """Return for each kind of work the report to take it from, and note which others repeat it."""
+    """Return for each kind of work the report to read it from, and note the others that repeat it."""
     chosen: dict[str, str] = {}
     for work, reports in _SOURCES.items():
         having = [report for report in reports if report in tables and _has(tables[report], report, work)]
@@ -181,7 +187,7 @@ def _choose(tables: Mapping[str, StatsTable], printed: list[StatsTable], result:
 
 
 def _has(table: StatsTable, report: str, work: str) -> bool:
-    """Whether a table has this kind of work."""
+    """Return whether a table has this kind of work."""
     rows = table.rows
     if "Category" in rows:
         return bool(rows["Category"].map(_CATEGORIES).eq(work).any())
@@ -212,7 +218,7 @@ def _fill(path: Path, tables: Mapping[str, StatsTable], chosen: Mapping[str, str
         else:
             frames["totals"].append(reading.totals("os" if work == "os calls" else "calls"))
     for reading in readings.values():
-        reading.count("lines of tables that cannot be read", 0 if reading.told else reading.table.cut)
+        reading.count("lines of tables that cannot be read", 0 if reading.cut_noted else reading.table.cut)
     for name, parts in frames.items():
         if parts:
             setattr(result, name, trace.conform(name, pd.concat(parts, ignore_index=True)))
@@ -220,7 +226,7 @@ def _fill(path: Path, tables: Mapping[str, StatsTable], chosen: Mapping[str, str
 
 
 def _process(tables: Mapping[str, StatsTable]) -> int | None:
-    """Return the only process that any table names: device work has none of its own, and then it can be no other's."""
+    """Return the process if the tables name only one: device work does not name its process, and then it must be that one's."""
     result: set[int] = set()
     for table in tables.values():
         for column in ("Pid", "PID"):
@@ -230,17 +236,17 @@ def _process(tables: Mapping[str, StatsTable]) -> int | None:
 
 
 class _StatsReader(printed_tables.TableRemarks):
-    """One table being turned into rows of a Trace; oddities are counted in the Trace's diagnostics."""
+    """Turns one table into rows of a Trace, and counts oddities in the Trace's diagnostics."""
 
     def __init__(self, path: Path, report: str, table: StatsTable, result: Trace) -> None:
         super().__init__(result, table.rows, table.line)
         self.path, self.report, self.table = path, report, table
-        self.told = False  # how much the rows are of their time
+        self.cut_noted = False  # whether a note gives the rows' share of the total
         self.count("lines of tables that cannot be read", table.unreadable)
         self.none_of(table.unreadable + table.cut)
 
     def ns(self, column: str) -> pd.Series:
-        """Return a column of times in ns; all null where the table has no such column."""
+        """Return a column of times in ns; all null if the table has no such column."""
         if column not in self.rows:
             return self.absent()
         values = self.rows[column]
@@ -254,14 +260,14 @@ class _StatsReader(printed_tables.TableRemarks):
         result = text_tables.nanoseconds(values, unit or "ns")
         step = text_tables.resolution(values, unit or "ns") if unit not in (None, "ns") else 1
         if step > 1:
-            self.note(f"{self.report}: times are rounded to {step} ns; --timeunit nsec has them exactly")
+            self.note(f"{self.report}: times are rounded to {step} ns; --timeunit nsec prints them exactly")
         return result
 
     def names(self) -> pd.Series:
         return self.rows[_name_column(self.rows)].astype("category")
 
     def usable(self, frame: pd.DataFrame, *needed: str) -> pd.DataFrame:
-        """Return the rows that hold what a row of the Trace must, and count the others."""
+        """Return the rows with the values that a row of the Trace needs, and count the others."""
         good = self.good(frame, *needed)
         self.count("rows without a name", int((good & frame["name"].isna()).sum()))
         cut = frame["name"].cat.categories[frame["name"].cat.categories.str.endswith(_CUT)]
@@ -270,7 +276,7 @@ class _StatsReader(printed_tables.TableRemarks):
         return frame[good] if not good.all() else frame
 
     def selected(self, frame: pd.DataFrame, work: str) -> pd.DataFrame:
-        """Return the rows that are kernels or copies, as asked for."""
+        """Return the rows of this work: kernels or copies."""
         if "Category" in self.rows:
             return frame[self.rows["Category"].map(_CATEGORIES).eq(work).to_numpy()]
         return frame[(printed_tables.are_copies(self.rows[_name_column(self.rows)]) == (work == "copies")).to_numpy()]
@@ -335,7 +341,7 @@ class _StatsReader(printed_tables.TableRemarks):
         return names.map({name: printed_tables.operation(name) for name in names.cat.categories}).astype("category")
 
     def memory(self) -> pd.Series:
-        """Return source and destination memory; that of unified memory's transfers is in their name."""
+        """Return source and destination memory; for transfers of unified memory these are in the name."""
         names = self.rows[_name_column(self.rows)].astype("category")
         directions = {name: printed_tables.direction(name) if "Unified" in name else None for name in names.cat.categories}
         named = names.map(directions).astype("str")
@@ -345,7 +351,7 @@ class _StatsReader(printed_tables.TableRemarks):
         return kinds.where(kinds.notna(), named)
 
     def bytes(self, column: str) -> pd.Series:
-        """Return sizes in bytes; null where the source rounds them to nothing."""
+        """Return sizes in bytes; null where they are rounded to 0 in larger units."""
         if column not in self.rows:
             return self.absent()
         return _bytes(self.table, column, self.note, self.report)
@@ -359,7 +365,7 @@ class _StatsReader(printed_tables.TableRemarks):
         if work == "kernels":
             self.add_launch_shape(frame)
             if "nvtx-name" in self.table.options:
-                self.note(f"{self.report}: kernel names start with the NVTX range that encloses them, as range/kernel")
+                self.note(f"{self.report}: kernel names start with the NVTX range around them, as range/kernel")
             kernels = self.usable(self.selected(frame, work), "duration_ns", "count")
             return pd.concat([kernels, self.unlisted(kernels)])
         frame["operation"], frame["memory"] = self.operations(), self.memory()
@@ -371,13 +377,13 @@ class _StatsReader(printed_tables.TableRemarks):
         return self.usable(self.selected(frame, work), "duration_ns", "count")
 
     def unlisted(self, kernels: pd.DataFrame) -> pd.DataFrame:
-        """Return the row for what a summary of kernels lacks to its total, and say how much its rows are of it."""
+        """Return a row for the part of a kernel summary's total that its rows lack, and note the rows' share."""
         if not self.report.startswith("cuda_gpu_kern") or "Time" not in self.rows or len(kernels) < len(self.rows):
             return pd.DataFrame()
         step = text_tables.resolution(self.rows["Total Time"], self.table.units.get("Total Time") or "ns")
         lacking = unlisted.of(kernels["duration_ns"], self.rows["Time"], step)
         if lacking.note:
-            self.told = True
+            self.cut_noted = True
             self.note(f"{self.report}: {lacking.note}")
         return lacking.kernels
 
@@ -395,7 +401,7 @@ class _StatsReader(printed_tables.TableRemarks):
         frame["duration_ns"] = self.ns("Total Range Time" if projected else "Total Time")
         frame["min_ns"], frame["max_ns"] = self.ns("Min"), self.ns("Max")
         if projected:
-            self.note("nvtx_gpu_proj_sum: only ranges that launched GPU work are there")
+            self.note("nvtx_gpu_proj_sum: holds only ranges that launched GPU work")
         if _has_domains(frame["name"]):
             frame["name"] = frame["name"].astype("str").str.removeprefix(":").astype("category")
         return self.usable(self.of_style(frame, work), "duration_ns")
@@ -420,7 +426,7 @@ class _StatsReader(printed_tables.TableRemarks):
             parts = frame["name"].astype("str").str.extract(r"^(?P<domain>[^:]*):(?P<name>(?s:.*))$")
             frame["domain"], frame["name"] = parts["domain"].where(parts["domain"] != "", None), parts["name"].astype("category")
         if original:
-            self.note("nvtx_gpu_proj_trace: only ranges that launched GPU work are there")
+            self.note("nvtx_gpu_proj_trace: holds only ranges that launched GPU work")
         self.result.info["clock"] = "relative"
         return self.usable(self.of_style(frame, work), "start_ns", "end_ns", "thread")
 
@@ -436,12 +442,12 @@ class _StatsReader(printed_tables.TableRemarks):
         frame["api"] = frame["name"].map(api).astype("category")
         frame["correlation"] = self.numbers("CorrID")
         if nested:
-            self.note("cuda_kern_exec_trace: only calls that launched kernels are there")
+            self.note("cuda_kern_exec_trace: holds only calls that launched kernels")
         self.result.info["clock"] = "relative"
         return self.usable(frame, "start_ns", "end_ns", "thread", "process")
 
     def threads(self) -> pd.Series:
-        """Return each row's thread: the system's id, with the process's where one id stands for threads of several."""
+        """Return each row's thread: the system's id, combined with the process id if several processes use the same one."""
         low = "Tid" in self.rows
         process, thread = self.numbers("Pid" if low else "PID"), self.numbers("Tid" if low else "TID")
         pairs = pd.DataFrame({"process": process, "thread": thread}).drop_duplicates().dropna()
@@ -465,18 +471,18 @@ def _bytes(table: StatsTable, column: str, note: Any, report: str) -> pd.Series:
     result = text_tables.sizes(table.rows[column], text_tables.DECIMAL_SIZES, unit.lower())
     if text_tables.DECIMAL_SIZES.get(unit.lower(), 1) == 1:
         return result
-    note(f"{report}: sizes are rounded, in {unit} with three decimals; print them with mem=B to have them exactly")
+    note(f"{report}: sizes are rounded to three decimals of {unit}; mem=B prints them exactly")
     return result.where(result > 0)
 
 
 def _has_domains(names: pd.Series) -> bool:
-    """Whether ranges are named domain:name (newer versions), the default domain's with nothing before the colon."""
+    """Return whether ranges are named domain:name (newer versions); in the default domain nothing precedes the colon."""
     distinct = names.dropna().unique().astype("str")
     return bool(len(distinct) and all(":" in name for name in distinct) and any(name.startswith(":") for name in distinct))
 
 
 def _explain(output: nsys_stats.StatsOutput, chosen: Mapping[str, str], result: Trace) -> None:
-    """Say what users would expect and the file does not hold."""
+    """Note what users would expect and the file does not hold."""
     reports: dict[str, tuple[str, ...]] = {
         "kernels": ("cuda_gpu_kern_sum", "cuda_gpu_trace"),
         "calls": ("cuda_api_sum", "cuda_api_trace"),
@@ -491,7 +497,7 @@ def _explain(output: nsys_stats.StatsOutput, chosen: Mapping[str, str], result: 
     if result.info["clock"] == "none":
         result.info["unavailable"]["times"] = "summaries only, totals and counts; print cuda_gpu_trace too"
     elif not len(result.calls) and len(result.kernels) and result.kernels["launch_ns"].isna().all():
-        result.info["unavailable"]["launches"] = "no cuda_api_trace table: which call launched a kernel is not known"
+        result.info["unavailable"]["launches"] = "no cuda_api_trace table: the call that launched a kernel is unknown"
     called = pd.concat([result.calls["name"].astype("str"), result.totals["name"].astype("str")])
     if called.str.contains("GraphLaunch", regex=False).any():
-        result.info["notes"].append("CUDA graphs were launched: where nsys traced whole graphs, their kernels are in no table")
+        result.info["notes"].append("CUDA graphs were launched: if nsys traced whole graphs, their kernels are in no table")

@@ -1,6 +1,6 @@
 """Tables that `nsys stats` (and `nsys profile --stats=true`) prints, alone or among other output.
 
-Formats column, table, csv and tsv, of every version from 2019 to 2026. What introduces a table differs:
+Formats column, table, csv and tsv, of every version from 2019 to 2026. Tables are introduced in different ways:
 
     Processing [a.sqlite] with [.../2024.6.2/.../reports/cuda_gpu_kern_sum.py](nvtx-name:base)...    since 2021
      ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):                                                 since 2022
@@ -8,8 +8,8 @@ Formats column, table, csv and tsv, of every version from 2019 to 2026. What int
     CUDA Kernel Statistics:                                                                          2020, 2021
     CUDA Kernel Statistics (nanoseconds)                                                             2019, 2020
 
-and a CSV file that nsys wrote itself (`-o`) holds the table only. Tables that people quote often stand without what introduced
-them, or as Markdown. Reports got new names in 2023.1: tables carry the new ones.
+and a CSV file that nsys wrote itself (`-o`) holds only the table. Tables that people quote often lack the introduction, or are
+Markdown. Reports were renamed in 2023.1; StatsTable has the new names.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NEW_NAMES = {
     "nvtxsssum": "nvtx_startend_sum", "nvtxkernsum": "nvtx_kern_sum", "nvtxgpuproj": "nvtx_gpu_proj_trace",
     "openaccsum": "openacc_sum", "openmpevtsum": "openmp_sum", "vulkanapisum": "vulkan_api_sum",
 }  # fmt: skip
-# titles of 2019 to 2021, without what follows in brackets
+# titles of 2019 to 2021, mostly without the text in brackets
 _OLD_TITLES = {
     "CUDA API Statistics": "cuda_api_sum",
     "CUDA Kernel Statistics": "cuda_gpu_kern_sum",
@@ -67,23 +67,23 @@ _EXECUTING = re.compile(r"\s*\[\d+/\d+\] Executing '(?P<report>\w+)[^']*' stats 
 _STATISTICS = re.compile(r"\s*(?P<title>[A-Z][A-Za-z -]* Statistics)(?: \((?P<unit>[^)]*)\))?:?\s*$")
 _VERSION = re.compile(r"/(\d{4}\.\d+\.\d+)(?:\.\d+)?/")
 _TITLE = re.compile(r"(?P<title>[^()]*[^()\s])\s*\((?P<unit>[^()]*)\)$")
-# a header of CSV is one that has a column of these: nothing else that starts lines of words with commas does
+# a CSV header must have one of these columns, which other lines of words and commas do not
 _KNOWN_TITLES = {"Total Time", "Total", "Start", "Projected Start", "API Start", "Total Range Time", "TAvg"}
-_FREE = ("Kernel Name", "Name", "Operation", "Range")  # the column of names, which may hold anything
+_FREE = ("Kernel Name", "Name", "Operation", "Range")  # the column of names, which may contain any text
 _MOST_COLUMNS = 100  # the widest report has 27
 _MOST_TABLES = 300  # nsys has some 60 reports
 _LONGEST_HEADER = 4000
-_MEASURES = ("Total Time", "Total", "Avg", "Min", "Max")  # columns that have the unit of an old title
+_MEASURES = ("Total Time", "Total", "Avg", "Min", "Max")  # columns to which the unit in an old title applies
 _OTHER_FORMATS = re.compile(r"^\s*(?:\[|\{|<!DOCTYPE html>|<table>)\s*$")
 
 
 @dataclass(frozen=True)
 class StatsTable:
-    """One table. rows: cells as text, columns by their titles without units; units: those of the columns that name one.
+    """One table. rows: cells as text, columns by their titles without units; units: by column, where the title names one.
 
-    report: the report's name since 2023, None where the file does not say. input: the file that the report was made of, as
-    printed. options: the report's, such as "nvtx-name:base". line: that of the header, counted from 1. unreadable: lines of the
-    table that are no rows; cut: how many more say that rows were cut out, as "(...)" does.
+    report: the report's name since 2023, None if the file does not say. input: the file from which the report was made, as
+    printed. options: the report's options, such as "nvtx-name:base". line: the line of the header, counted from 1. unreadable:
+    lines of the table that are not rows; cut: further lines that say that rows were cut out, as "(...)" does.
     """
 
     report: str | None
@@ -98,7 +98,7 @@ class StatsTable:
 
 @dataclass
 class StatsOutput:
-    """What was printed. version: of nsys, such as 2024.6.2; skipped: reports without data, and the reason as printed."""
+    """The printed output. version: of nsys, such as 2024.6.2; skipped: reports without data, and the reason as printed."""
 
     tables: list[StatsTable] = field(default_factory=list)
     version: str | None = None
@@ -107,7 +107,7 @@ class StatsOutput:
 
 @dataclass(frozen=True)
 class _Start:
-    """Where a table starts: its header, its first row, and how to cut rows: at these spans, or at "," or a tab or "|"."""
+    """The start of a table: the lines of its header and first row, and how to split rows: at spans, or at ",", tab or "|"."""
 
     header: int
     first: int
@@ -116,7 +116,7 @@ class _Start:
 
 @dataclass
 class _StatsPlace:
-    """Where the walk through the file stands: what the next table is."""
+    """The description of the next table, as far as the lines read so far give it."""
 
     report: str | None = None
     input: str | None = None
@@ -125,12 +125,12 @@ class _StatsPlace:
 
 
 def read(path: Path | str) -> StatsOutput:
-    """Return the tables of a file; raises EvidenceError when it cannot be read, or holds reports in another format."""
-    return parse(stream.lines(path), str(path))
+    """Return the tables of a file; raise EvidenceError if it cannot be read, or holds reports in another format."""
+    return parse(stream.table_lines(path), str(path))
 
 
 def parse(lines: Sequence[str], name: str) -> StatsOutput:
-    """Return the tables among these lines; name stands for the file in messages."""
+    """Return the tables among these lines; name: the file's name in messages."""
     if any(line.endswith("\r") for line in lines):
         lines = [line.removesuffix("\r") for line in lines]
     parts = pc.match_substring_regex(stream.strings_of(lines), pattern=_LANDMARK)
@@ -162,7 +162,7 @@ def parse(lines: Sequence[str], name: str) -> StatsOutput:
 
 
 def header_of(line: str) -> list[str]:
-    """Return the column titles when the line is the header of a CSV or TSV table that nsys could have written, else none."""
+    """Return the column titles if the line is the header of a CSV or TSV table that nsys could have written, else none."""
     if len(line) > _LONGEST_HEADER or not re.fullmatch(_CSV_HEADER, line):
         return []
     titles = text_tables.cells(line.rstrip("\r"), "\t" if "\t" in line else ",")
@@ -179,7 +179,7 @@ def printed_headings(lines: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _introduces(line: str, place: _StatsPlace, output: StatsOutput) -> bool:
-    """Take from a line what it says of the table to come; return whether it says anything."""
+    """Read from a line what it says about the next table; return whether it says anything."""
     if match := _PROCESSING.match(line):
         place.report = _new_name(PurePosixPath(match["script"].replace("\\", "/")).stem)
         place.input, place.options, place.unit = match["input"], match["options"] or "", None
@@ -203,13 +203,13 @@ def _new_name(report: str) -> str:
 
 
 def _old_unit(text: str | None) -> str | None:
-    """Return the unit of a title such as (nanoseconds), (KiB) or (by size in KiB); None for (by time) and none."""
+    """Return the unit in the brackets of a title, such as (nanoseconds), (KiB) or (by size in KiB); None if there is none."""
     unit = (text or "").rsplit(" ", 1)[-1]
     return unit if unit in text_tables.TIME_POWERS or unit.lower() in text_tables.DECIMAL_SIZES else None
 
 
 def _start(lines: Sequence[str], index: int) -> _Start | None:
-    """Return where a table starts when this line, its header or a border, starts one."""
+    """Return the start of a table if this line, as its header or a border, starts one."""
     line = lines[index]
     spans = [match.span() for match in itertools.islice(re.finditer("-+", line), _MOST_COLUMNS)]
     if len(spans) < _MOST_COLUMNS:
@@ -229,7 +229,7 @@ def _table(header: str, lines: Sequence[str], start: _Start, place: _StatsPlace)
     names = [title for title, _ in named]
     stop = next((number for number, line in enumerate(lines) if not line.strip()), len(lines))
     table, unread, cut = _rows(lines[:stop], names, start.cut)
-    # names with line ends leave an empty line behind: what follows counts where it has a row's shape
+    # names with line ends leave an empty line behind: later lines count if they have the shape of a row
     after = [line for line in lines[stop:] if line.strip()]
     if after:
         table = pd.concat([table, _rows(after, names, start.cut)[0]], ignore_index=True)
@@ -246,7 +246,7 @@ def _titles(header: str, start: _Start) -> list[str]:
 
 
 def _rows(lines: Sequence[str], titles: list[str], cut: list[tuple[int, int]] | str) -> tuple[pd.DataFrame, int, int]:
-    """Return the lines that are rows of a table, how many are not, and how many of others say that rows were cut out."""
+    """Return the lines that are rows of a table, how many are not, and how many further ones say that rows were cut out."""
     if cut == "|":
         table, unread = text_tables.pipe_rows(lines, len(titles))
     elif isinstance(cut, str):
@@ -266,7 +266,7 @@ def _rows(lines: Sequence[str], titles: list[str], cut: list[tuple[int, int]] | 
 
 
 def _split_title(title: str) -> tuple[str, str | None]:
-    """Return a column's title and its unit; titles of older versions become those of newer ones."""
+    """Return a column's title and unit; titles of older versions become the newer ones."""
     match = _TITLE.match(title)
     name, unit = (match["title"], match["unit"]) if match else (title, None)
     return {"Average": "Avg", "Minimum": "Min", "Maximum": "Max"}.get(name, name), unit

@@ -1,7 +1,7 @@
-"""Tables of an Nsight Systems export, whatever holds them: a SQLite file or a folder of Parquet or Arrow files.
+"""Tables of an Nsight Systems export, from a SQLite file or a folder of Parquet or Arrow files.
 
 All exports have the same tables and columns (User Guide, "SQLite Schema Reference"); which exist depends on the version and on
-what was traced. Texts stand inline or as numbers of StringIds; small sets of numbers stay combinations of numbers here.
+what was traced. Texts are inline or ids of StringIds; small sets of numbers stay combinations of numbers here.
 """
 
 from __future__ import annotations
@@ -30,37 +30,37 @@ class Rows(Protocol):
 
     @property
     def size(self) -> int:
-        """How many rows."""
+        """The number of rows."""
 
     def integers(self, name: str) -> tuple[Integers, Mask | None]:
-        """Return a column's integers (0 where null) and which are null, None if none is."""
+        """Return a column's integers (0 if null) and which are null, None if none is."""
 
     def numbers(self, name: str) -> NDArray[np.float64]:
-        """Return a column's numbers, NaN where null."""
+        """Return a column's numbers, NaN if null."""
 
     def texts(self, name: str) -> Texts | None:
-        """Return a column's texts, None when all are null."""
+        """Return a column's texts, None if all are null."""
 
 
 class Tables(Protocol):
-    """An export's tables. Every method raises EvidenceError for what cannot be read."""
+    """An export's tables. Every method raises EvidenceError if they cannot be read."""
 
     @property
     def path(self) -> Path:
         """The file or folder."""
 
     def columns(self, table: str) -> Set[str]:
-        """Names of a table's columns; none if there is no such table."""
+        """Return the names of a table's columns; empty if there is no such table."""
 
     def rows(self, table: str) -> int:
-        """Return how many rows a table has at most."""
+        """Return an upper bound on a table's number of rows."""
 
     def scan(self, table: str, columns: Sequence[str], convert: Callable[[Any], T]) -> Iterator[T]:
-        """Yield what `convert` makes of each batch of Rows, in the table's order."""
+        """Yield the result of `convert` for each batch of Rows, in the table's order."""
 
 
 class Chosen:
-    """The rows of some Rows that a mask tells."""
+    """The rows of some Rows that a mask selects."""
 
     def __init__(self, rows: Rows, keep: Mask):
         self._rows = rows
@@ -86,7 +86,7 @@ class Chosen:
 
 
 def small_table(tables: Tables, table: str, integers: Sequence[str] = (), texts: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return a table of few rows as dictionaries; the first 10,000 rows of a table that has more."""
+    """Return a small table's rows as dictionaries, at most the first 10,000."""
 
     def convert(rows: Rows) -> list[dict[str, Any]]:
         columns: dict[str, list[Any]] = {}
@@ -103,21 +103,21 @@ def small_table(tables: Tables, table: str, integers: Sequence[str] = (), texts:
 
 
 class Ids:
-    """The numbers of StringIds, by which all other tables name texts."""
+    """The ids of StringIds, by which all other tables refer to texts."""
 
     def __init__(self, tables: Tables):
         parts = list(tables.scan("StringIds", ("id",), lambda rows: rows.integers("id")[0]))
         ids = np.concatenate([*parts, np.zeros(0, dtype=np.int64)])
         self._order = np.argsort(ids, kind="stable").astype(np.int32)
         self._ids = ids[self._order]
-        # Numbers count up from 0 in practice: then one lookup does.
+        # In practice ids count up from 0: then a lookup table suffices.
         self._lookup = np.zeros(0, dtype=np.int32)
         if ids.size and self._ids[0] >= 0 and self._ids[-1] < 4 * ids.size + 1024:
             self._lookup = np.full(int(self._ids[-1]) + 1, -2, dtype=np.int32)
             self._lookup[self._ids] = self._order
 
     def positions(self, ids: Integers, null: Mask | None) -> NDArray[np.int32]:
-        """Return in which row of StringIds these numbers are; -1 for null, -2 for numbers that StringIds does not have."""
+        """Return the rows of these ids in StringIds; -1 for null, -2 for ids that StringIds lacks."""
         if not self._ids.size:
             result = np.full(ids.size, -2, dtype=np.int32)
         elif self._lookup.size:
@@ -141,7 +141,7 @@ class Nullable(NamedTuple):
 
 
 class Names(NamedTuple):
-    """Names of some rows: the row of StringIds of each (see Ids), and texts that stand in the column itself, which go first."""
+    """Names of some rows: the row of each in StringIds (see Ids), and texts in the column itself, which take precedence."""
 
     positions: NDArray[np.int32]
     texts: Texts | None = None
@@ -151,7 +151,7 @@ Part = NDArray[Any] | Nullable | Names | Combinations
 
 
 class _Growing:
-    """Values that come in parts: one stands for all as long as they are the same, others are in memory that is allocated once."""
+    """Values that arrive in parts: kept as a single value while all are equal, else in memory that is allocated once."""
 
     def __init__(self, capacity: int):
         self._capacity = capacity
@@ -160,7 +160,7 @@ class _Growing:
         self._all: NDArray[Any] | None = None
 
     def add(self, part: NDArray[Any]) -> None:
-        """Append values; raise ValueError where there are more than fit."""
+        """Append values; raise ValueError if they exceed the capacity."""
         stop = self._size + part.size
         if stop > self._capacity:
             raise ValueError("rows' numbers do not ascend")
@@ -174,16 +174,16 @@ class _Growing:
         self._size = stop
 
     def stored(self) -> NDArray[Any]:
-        """Return the values; where they are all the same a view of one, with a stride of 0."""
+        """Return the values; if all are equal, a view of one with a stride of 0."""
         if self._all is not None:
             return self._all[: self._size]
         return np.zeros(0, dtype=np.int64) if self._one is None else np.broadcast_to(self._one[: self._size], self._size)
 
 
 class GrowingColumn:
-    """A column that grows by parts of rows.
+    """A column that grows in parts.
 
-    distinct: what the values of Combinations stand for. texts: texts in the column itself, with the row where they begin.
+    distinct: the codes of Combinations. texts: texts in the column itself, with the row where they begin.
     """
 
     def __init__(self, capacity: int):
@@ -194,7 +194,7 @@ class GrowingColumn:
         self.texts: list[tuple[int, Texts]] = []
 
     def add(self, part: Part) -> None:
-        """Append some rows; raise ValueError where there are more than fit."""
+        """Append some rows; raise ValueError if they exceed the capacity."""
         size, values = self.stored().size, _numbers(part, self.distinct)
         if isinstance(part, Names) and part.texts is not None:
             self.texts.append((size, part.texts))
@@ -207,15 +207,15 @@ class GrowingColumn:
             self._null.add(np.zeros(values.size, dtype=np.bool_) if null is None else null)
 
     def stored(self) -> NDArray[Any]:
-        """Return the rows' values as they are kept: where all are the same a view of one, with a stride of 0."""
+        """Return the rows' values as stored: if all are equal, a view of one with a stride of 0."""
         return self._values.stored()
 
     def stored_null(self) -> Mask | None:
-        """Return which rows are null, kept in the same way; None if none is."""
+        """Return which rows are null, stored in the same way; None if none is."""
         return None if self._null is None else self._null.stored()
 
     def reorder(self, order: Integers) -> None:
-        """Bring the rows into another order, in the memory that they are in; texts of their own stay where they are."""
+        """Reorder the rows in place; texts of the column itself stay where they are."""
         for kept in (self.stored(), self.stored_null()):
             if kept is not None and kept.strides != (0,):
                 kept[:] = kept[order]
@@ -231,7 +231,7 @@ class GrowingColumn:
 
 
 def _numbers(part: Part, distinct: dict[tuple[int | None, ...], int]) -> NDArray[Any]:
-    """Return what a column keeps of a part; combinations are numbered like those that were met before."""
+    """Return the values that a column stores for a part; a combination keeps the code that it got before."""
     if isinstance(part, Combinations):
         codes = [distinct.setdefault(values, len(distinct)) for values in part.distinct]
         return np.array(codes, dtype=np.int32).take(part.codes) if codes else np.zeros(0, dtype=np.int32)
@@ -241,13 +241,13 @@ def _numbers(part: Part, distinct: dict[tuple[int | None, ...], int]) -> NDArray
 
 
 def _spread(stored: NDArray[Any]) -> NDArray[Any]:
-    """Return values that can be written to."""
+    """Return writable values."""
     return stored.copy() if stored.strides == (0,) else stored
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """Columns by name, and by name facts of parts: numbers added up, lists joined. Columns without rows are empty."""
+    """Columns by name, and what parts report by name: numbers summed, lists joined. Columns without rows are empty."""
 
     columns: Mapping[str, GrowingColumn]
     counts: Counter[str]
@@ -257,14 +257,14 @@ class Gathered:
         return self.columns.get(name) or GrowingColumn(0)
 
 
-# A table, columns to be read, and what makes parts of columns from its Rows, or numbers to be added up, or lists to be joined.
+# A table, the columns to read, and a function that makes from its Rows parts of columns, numbers to sum or lists to join.
 Source = tuple[str, Sequence[str], Callable[[Any], Mapping[str, Part | int | list[Any]]]]
 
 
 def gather(tables: Tables, *sources: Source) -> Gathered:
-    """Return the columns that are made of the rows of some tables, one table after the other.
+    """Return the columns made from the rows of some tables, one table after the other.
 
-    A column's memory is allocated at once: freed pieces would stay with the process. Raises EvidenceError where it is too little.
+    A column's memory is allocated at once: freed pieces would stay with the process. Raise EvidenceError if memory runs out.
     """
     capacity = sum(tables.rows(table) for table, _, _ in sources)
     columns: dict[str, GrowingColumn] = {}

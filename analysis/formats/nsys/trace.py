@@ -1,7 +1,7 @@
 """Nsight Systems' exports as a Trace: the same for SQLite files and folders of Parquet or Arrow files.
 
-What the tables hold is known to `formats.nsys.columns`; here numbers get their names and columns become tables of a Trace.
-Never read are the tables with the recorded environment and command lines: TARGET_INFO_SYSTEM_ENV, META_DATA_CAPTURE, PROCESSES.
+`formats.nsys.columns` knows the tables' content; here ids get their names, and columns become tables of a Trace. The tables
+with the recorded environment and command lines are never read: TARGET_INFO_SYSTEM_ENV, META_DATA_CAPTURE, PROCESSES.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _CUDA_OVERHEADS = (2, 6, 7, 8)  # ENUM_CUPTI_OVERHEAD_TYPE: compiler, module loa
 _DRIVER_CLASSES = (1, 13)  # ENUM_NSYS_EVENT_CLASS in the table of runtime calls: CUDA driver, EGL driver
 _CALL_VERSION = r"_v\d+$"
 
-# What nsys says of its own losses. Only these sentences are passed on: others can quote paths and variables.
+# nsys's messages about its own losses. Only these sentences are passed on: others can quote paths and variables.
 _LOSSES = re.compile(
     r"(Not all [\w ]{1,40} events might have been collected|[\w ]{1,40} profiling might have not been started correctly)"
 )
@@ -58,7 +58,7 @@ _FRAMEWORKS = {"at::native::": "pytorch", "tensorflow::": "tensorflow", "mxnet::
 
 @dataclass
 class _Capture:
-    """What is gathered while the tables are read. `last_ns`: the latest time that any event tells."""
+    """State while the tables are read. `last_ns`: the latest time of any event."""
 
     tables: Tables
     strings: Strings
@@ -68,7 +68,7 @@ class _Capture:
     devices: set[str] = field(default_factory=set)
 
     def names(self, column: GrowingColumn, drop: str = "") -> pd.Categorical:
-        """Return a column of names, and count those that StringIds lacks."""
+        """Return a column of names, and count the ids that StringIds lacks."""
         names, unknown = named(column, self.strings, drop)
         self.diagnostics["names that StringIds lacks"] += unknown
         return names
@@ -78,13 +78,13 @@ class _Capture:
         self.last_ns = max(self.last_ns, int(ends.max())) if ends.size else self.last_ns
 
 
-Decoded = Callable[[str], Gathered]  # gives the columns that one of GATHERED makes, by its name
+Decoded = Callable[[str], Gathered]  # returns the columns of an entry of GATHERED, by its name
 
 
 def read_tables(tables: Tables, form: str) -> trace.Trace:
-    """Return the Trace of an export; form: the format's name. Raises EvidenceError for tables that are none of nsys."""
+    """Return the Trace of an export; form: the format's name. Raise EvidenceError if the tables are not nsys's."""
     if not tables.columns("StringIds"):
-        raise EvidenceError(f"{tables.path}: no table StringIds; not an export of Nsight Systems, or not a whole one")
+        raise EvidenceError(f"{tables.path}: no table StringIds; not an export of Nsight Systems, or an incomplete one")
     capture = _Capture(tables, Strings(tables), _decoding(tables))
     kernels, graphs, copies = _kernels(capture), _graphs(capture), _copies(capture)
     syncs, memory, samples = _syncs(capture), _memory(capture), _samples(capture)
@@ -101,7 +101,7 @@ def read_tables(tables: Tables, form: str) -> trace.Trace:
 
 
 def _decoding(tables: Tables) -> Decoded:
-    """Return what decodes an export's tables."""
+    """Return the function that decodes an export's tables."""
     ids = Ids(tables)
     return lambda name: GATHERED[name](tables, ids)
 
@@ -148,13 +148,13 @@ def _table(name: str, columns: dict[str, Any]) -> pd.DataFrame:
 
 
 def _graphs(capture: _Capture) -> pd.DataFrame:
-    """Return the executions of graphs that were recorded as one interval each (--cuda-graph-trace=graph, the default)."""
+    """Return graph executions that were recorded as one interval each (--cuda-graph-trace=graph, the default)."""
     work = capture.decoded("graphs")
     return _timed("graphs", _device_columns(capture, work, "graph executions") | {"graph": integers(work["graph"])})
 
 
 def _timed(name: str, columns: dict[str, Any]) -> pd.DataFrame:
-    """Return a table of intervals, without the rows whose time is not known: those were counted."""
+    """Return a table of intervals, without the rows of unknown time, which are already counted."""
     known = ~columns["start_ns"].isna()
     return _table(name, {key: values[known] for key, values in columns.items()})
 
@@ -175,7 +175,7 @@ def _copies(capture: _Capture) -> pd.DataFrame:
 
 
 def _operation(kind: int | None, source: int | None, _: int | None) -> str:
-    """Return what a copy does. Memory sets have no kind of copy; copies always have one."""
+    """Return a copy's operation. Copies always have a kind; memory sets have none."""
     return "set" if kind is None and source is None else _listed(_OPERATIONS, kind) or "other"
 
 
@@ -248,7 +248,7 @@ def _ranges(capture: _Capture) -> pd.DataFrame:
 
 
 def _end_of(capture: _Capture) -> int:
-    """Return when the recording was stopped, or the latest event where that is later or unknown."""
+    """Return when the recording stopped, or the time of the latest event if that is later or the stop is unknown."""
     details = small_table(capture.tables, "ANALYSIS_DETAILS", ("stopTime",))
     stops: list[int] = [row["stopTime"] for row in details if row["stopTime"] is not None]
     return max([capture.last_ns, *stops])
@@ -271,7 +271,7 @@ def _domain(domains: dict[tuple[int, int], str], process: int | None, number: in
 
 
 def _memory(capture: _Capture) -> pd.DataFrame:
-    """Return memory that CUDA calls took and gave back (--cuda-memory-usage)."""
+    """Return the memory that CUDA calls allocated and freed (--cuda-memory-usage)."""
     events = capture.decoded("memory")
     capture.diagnostics["memory events without time, left out"] += events.counts["lost"]
     device = labelled(events["device"], lambda number, kind: "cpu" if kind in _HOST_KINDS else _cuda(number))
@@ -279,7 +279,7 @@ def _memory(capture: _Capture) -> pd.DataFrame:
 
 
 def _samples(capture: _Capture) -> pd.DataFrame:
-    """Return sampled GPU metrics (--gpu-metrics-device). The lowest byte of a type's id is the number of the GPU."""
+    """Return sampled GPU metrics (--gpu-metrics-device). The lowest byte of a type's id is the GPU's number."""
     metrics = small_table(capture.tables, "TARGET_INFO_GPU_METRICS", ("typeId", "metricId"), ("metricName",))
     names = {(row["typeId"], row["metricId"]): row["metricName"] for row in metrics}
     gpus = {row["id"]: row["cuDevice"] for row in _gpus(capture.tables)}
@@ -312,14 +312,14 @@ def _page_faults(capture: _Capture) -> pd.DataFrame:
 
 
 def _lengths(rows: Rows) -> pd.Series:
-    """Return how long rows last, null where that is not known."""
+    """Return the durations of rows, null if unknown."""
     times = interval(rows)
     wrong = times["start"].null
     return pd.Series(times["duration"], dtype="Int64").mask(np.zeros(rows.size, dtype=bool) if wrong is None else wrong)
 
 
 def _profiler(capture: _Capture) -> None:
-    """Count what nsys tells of itself: losses, warnings, and the time that it took from the program."""
+    """Count what nsys reports about itself: losses, warnings, and the time that it took from the program."""
     for row in small_table(capture.tables, "DIAGNOSTIC_EVENT", ("severity",), ("text",)):
         text = row["text"] or ""
         match, lost = _LOSSES.search(text), _LOST.search(text)
@@ -335,7 +335,7 @@ def _profiler(capture: _Capture) -> None:
 
 
 def _overheads(rows: Rows) -> tuple[int, int]:
-    """Return the time that the profiler took, and the time that CUDA itself took for what is no call's work."""
+    """Return the profiler's own time, and the time of CUDA's overheads: compiling, loading and full command buffers."""
     duration, kind = interval(rows)["duration"], rows.integers("overheadType")[0]
     cuda = int(duration[np.isin(kind, _CUDA_OVERHEADS)].sum())
     return int(duration.sum()) - cuda, cuda
@@ -347,7 +347,7 @@ def _gpus(tables: Tables) -> list[dict[str, Any]]:
 
 
 def _devices(capture: _Capture) -> list[dict[str, Any]]:
-    """Return the devices that did something, or all where none did, with what is known of them."""
+    """Return the devices that were used, or all if none was, with their properties."""
     gpus = _gpus(capture.tables)
     own = {row["cudaId"]: row["gpuId"] for row in small_table(capture.tables, "TARGET_INFO_CUDA_DEVICE", ("gpuId", "cudaId"))}
     by_id = {row["id"]: row for row in gpus}
@@ -386,7 +386,7 @@ def _info(capture: _Capture, form: str, result: trace.Trace) -> dict[str, Any]:
     if len(result.graphs):
         info["notes"].append(
             f"{len(result.graphs)} executions of CUDA graphs were recorded as one interval each, without their kernels; "
-            f"{RECORD_GRAPHS} records these"
+            f"{RECORD_GRAPHS} records the kernels"
         )
     return info
 
@@ -400,7 +400,7 @@ def _holds(column: pd.Series, sign: str) -> bool:
 
 
 def _source(tables: Tables, form: str) -> dict[str, Any]:
-    """Return format, version of the nsys that exported, and version of its schema; versions before 2022 do not tell."""
+    """Return the format, and the versions of the exporting nsys and its schema; nsys before 2022 does not write them."""
     export: dict[str, str] = {}
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
         for row in small_table(tables, table, (), ("name", "value")):

@@ -1,7 +1,7 @@
-"""Tables that nvprof prints: traces become timed rows, summaries rows that stand for many executions.
+"""Tables that nvprof prints: traces become timed rows, summaries become rows that stand for many executions.
 
-nvprof tells no threads. Its text has five digits of every time, its CSV six decimals of a column's unit: the coarsest step is
-noted in `info["notes"]`.
+nvprof does not print threads. Its text has five digits of every time, its CSV six decimals of a column's unit: `info["notes"]`
+gives the coarsest step.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ _BANNERS = re.compile(
 _TRACE = {"Start", "Duration", "Name"}
 _SUMMARY = {"Time", "Calls", "Name"}
 _UNIFIED = {"Count", "Total Size", "Total Time", "Name"}
-_GROUPS = "gpu page fault groups"  # a row of the former
+_GROUPS, _REMOTE = "gpu page fault groups", "remote mapping from device"  # rows of a unified memory table
 _GPU_FAULTS, _CPU_FAULTS = "[Unified Memory GPU page faults]", "[Unified Memory CPU page faults]"
 _CORRELATION = r"^(?P<name>(?s:.*\S)) \[(?P<correlation>\d{1,10})\]$"
-_LAUNCHED = r"^(?P<name>\w+) \((?s:.*) \[(?P<correlation>\d{1,10})\]\)$"  # a call in text, with the kernel that it launched
+_LAUNCHED = r"^(?P<name>\w+) \((?s:.*) \[(?P<correlation>\d{1,10})\]\)$"  # in text, a call with the kernel that it launched
 _MARKS = ("[Range start] ", "[Range end] ", "[Marker] ")
 _MARKER = r"^\[(?P<edge>Range start|Range end|Marker)\] (?P<name>(?s:.*?))(?: \(Domain: (?P<domain>[^()]*)\))?$"
-_NAMED = 3  # lines that cannot be read
+_NAMED = 3  # unreadable lines in notes
 _SHOWN = 160  # characters of a row in a message
-_CUT_DEVICE = 15  # nvprof's text has no room for more of a device's name, and cuts its number off
+_CUT_DEVICE = 15  # characters to which nvprof's text cuts a device's name, losing its number
 _SIZE_UNITS = (text_tables.BINARY_SIZES, text_tables.DECIMAL_SIZES)
 _ROWS_THAT_VOTE = 1000
 _AGREES = 0.005  # a prefix makes a difference of 0.024, and five digits are printed
-_UNKNOWN_PROCESS = 0  # no process that uses a GPU has it
+_UNKNOWN_PROCESS = 0  # no process that uses a GPU has this id
 
 
 def matches(head: Head) -> bool:
-    """Whether the file holds nvprof's banners or the header of one of its traces or summaries."""
+    """Return whether the file holds nvprof's banners or the header of one of its traces or summaries."""
     if not head.is_text or not head.content:
         return False
-    if _BANNERS.search(head.text):
+    if _BANNERS.search(head.tables_text):
         return True
-    result = (set(nvprof_table.header_of(line)) for line in head.text.splitlines() if len(line) < 1000)
+    result = (set(nvprof_table.header_of(line)) for line in head.tables_text.splitlines() if len(line) < 1000)
     return any(
         {"Start", "Duration", "Context", "Stream", "Name"} <= titles or {"Time(%)"} | _SUMMARY <= titles for titles in result
     )
 
 
 def read(path: Path) -> Trace:
-    """Return the Trace of the tables; raises EvidenceError when there are none with times of GPU work or of calls."""
+    """Return the Trace of the tables; raise EvidenceError if none has times of GPU work or of calls."""
     output = nvprof_table.read(path)
     result = Trace()
     result.info = {
@@ -93,37 +93,34 @@ def read(path: Path) -> Trace:
 
 
 def _nothing(output: NvprofOutput) -> str:
-    """Return why a log gives nothing."""
+    """Return why a log yields nothing."""
     sections = sorted({table.section for table in output.tables})
     if "CPU profiling result" in sections:
-        return "only samples of CPU functions (--cpu-profiling), nothing of GPU work; record with --print-gpu-trace"
+        return "only samples of CPU functions (--cpu-profiling), no GPU work; record with --print-gpu-trace"
     if not sections and output.idle:
         return "nvprof says that no kernels were profiled; record a run that uses the GPU"
     if not sections and output.announced:
         return (
-            "no table follows where nvprof announces its result; "
-            "cut off what stands before every line (ranks, times, quotes) and keep columns apart"
+            "nvprof announces its result, but no table follows; "
+            "remove prefixes of lines (ranks, times, quotes) and keep columns apart"
         )
     what = f"no trace or summary in {', '.join(sections)}" if sections else "no table of nvprof, only its messages"
     return f"{what}; record with --print-gpu-trace or without print options"
 
 
 class _PrintedReader(printed_tables.TableRemarks):
-    """One table being turned into rows of a Trace; oddities are counted in the Trace's diagnostics."""
+    """Turns one table into rows of a Trace, and counts oddities in the Trace's diagnostics."""
 
     def __init__(self, table: PrintedTable, result: Trace, steps: dict[str, int], sizes: dict[str, int]) -> None:
-        """steps: the coarsest step in ns between times that can be written as those of a column, by column; filled here.
-
-        sizes: bytes of each unit of size.
-        """
+        """steps: the coarsest rounding of times in ns, by column; filled here. sizes: bytes of each unit of size."""
         super().__init__(result, table.rows, table.line)
         self.steps, self.sizes, self.table = steps, sizes, table
         self.columns = set(table.rows.columns)
         self.known = False
-        self.told = False  # how much the rows of GPU activities are of their time
+        self.cut_noted = False  # whether a note gives the share of the total that the rows of GPU activities have
         times = next((table.rows[name] for name in ("Duration", "Time") if name in self.columns), pd.Series(dtype="str"))
         if not table.units and times.str.fullmatch(r"[\d.,]+").fillna(False).astype(bool).any():
-            self.hint = " (no row of known units stands below its header)"
+            self.hint = " (no row of known units is below its header)"
 
     def frames(self, tables: list[PrintedTable]) -> dict[str, pd.DataFrame]:
         """Return rows by table of the Trace; none for a table that is not read or repeats another."""
@@ -146,27 +143,27 @@ class _PrintedReader(printed_tables.TableRemarks):
             self.note(f"line {self.table.line}: the summary of all devices repeats those of each device; it is not counted twice")
             return {}
         if any(map(self.is_again, tables[: next(number for number, other in enumerate(tables) if other is self.table)])):
-            self.note(f"line {self.table.line}: a table that stands above as well; it is not counted twice")
+            self.note(f"line {self.table.line}: a table that is also above; it is not counted twice")
             return {}
-        if read == self.summed:  # in which each name has one row; CSV that was put together repeats the titles within a table
+        if read == self.summed:  # each name has one row here; concatenated CSV repeats the titles within a table
             again = self.rows.duplicated()
             self.count("rows written twice", int(again.sum()))
             self.rows = self.rows[~again].reset_index(drop=True)
         result = read()
-        if not self.told:
+        if not self.cut_noted:
             self.unreadable(self.table.cut)
         return result
 
     def unreadable(self, lines: Sequence[int], others: int = 0) -> None:
-        """Count lines that are no rows, and name the first of those whose numbers are known."""
+        """Count lines that are not rows, and note the first of those whose numbers are known."""
         self.count("lines of tables that cannot be read", len(lines) + others)
         for line in lines[:_NAMED]:
-            self.note(f"line {line}: no row of its table; what it says is not counted")
+            self.note(f"line {line}: not a row of its table; its content is not counted")
 
     def unread(self) -> None:
-        """Say why the table is not read: it lacks a column, or it is of another kind."""
-        whole = _TRACE if "Start" in self.columns else _SUMMARY
-        missing = sorted(whole - self.columns)
+        """Note why the table is not read: it lacks a column, or it is of another kind."""
+        needed = _TRACE if "Start" in self.columns else _SUMMARY
+        missing = sorted(needed - self.columns)
         if self.table.section in ("Profiling result", "API calls") and len(missing) == 1:
             self.known = True
             self.count("rows of tables that lack a column", len(self.rows))
@@ -175,16 +172,16 @@ class _PrintedReader(printed_tables.TableRemarks):
             self.note(f"{self.table.section}, line {self.line}: a table that is not read")
 
     def is_again(self, other: PrintedTable) -> bool:
-        """Return whether another table says the same of the same process and device."""
+        """Return whether another table has the same rows for the same process and device."""
         same = (other.section, other.process, other.device) == (self.table.section, self.table.process, self.table.device)
         return same and other.rows.equals(self.table.rows)
 
     def repeats(self, other: PrintedTable) -> bool:
-        """Whether another table is this summary for one device."""
+        """Return whether another table is this summary for one device."""
         return other.device is not None and other.process == self.table.process and set(other.rows.columns) == self.columns
 
     def ns(self, column: str) -> pd.Series:
-        """Return a column of times in ns; all null where the table has no such column."""
+        """Return a column of times in ns; all null if the table has no such column."""
         if column not in self.rows:
             return self.absent()
         unit, values = self.table.units.get(column), printed_tables.decimal_points(self.rows[column])
@@ -201,7 +198,7 @@ class _PrintedReader(printed_tables.TableRemarks):
         return text_tables.sizes(self.rows[column], self.sizes, self.table.units.get(column, "").lower())
 
     def usable(self, frame: pd.DataFrame, *needed: str) -> pd.DataFrame:
-        """Return the rows that hold what a row of the Trace must, and count the others and names that were cut."""
+        """Return the rows with the values that a row of the Trace needs; count the others, and names that were cut."""
         good = self.good(frame, *needed)
         if "name" in frame:
             self.count("names cut short by the tool", int(frame["name"].str.endswith("...").fillna(False).sum()))
@@ -223,7 +220,7 @@ class _PrintedReader(printed_tables.TableRemarks):
         return {"kernels": kernels, "copies": self.as_copies(gpu[copies]), "totals": calls}
 
     def untyped(self, kinds: pd.Series) -> None:
-        """Tell rows of a summary whose type is not read, and keep them as the reason where no row is of GPU activities."""
+        """Note the types of a summary's rows that are not read; without GPU activities, keep them as the reason."""
         others = sorted(set(kinds.dropna()) - {"GPU activities", "API calls"})
         if others:
             self.note(f"{', '.join(others)}: rows that are not read")
@@ -231,13 +228,13 @@ class _PrintedReader(printed_tables.TableRemarks):
         unread = ~kinds.isin(["GPU activities", "API calls"])
         if unread.any() and not (kinds == "GPU activities").any():
             first = ", ".join(self.rows[unread].iloc[0].drop("Type").fillna("").astype(str))[:_SHOWN]
-            found = f"{', '.join(others) or 'no known type'}: {int(unread.sum()):,}"
-            self.useless.append(f"line {self.line}: no row of the table is of GPU activities (of {found}); the first: {first}")
+            types = f"{', '.join(others) or 'no known type'}: {int(unread.sum()):,}"
+            self.useless.append(f"line {self.line}: no row of the table is a GPU activity (types: {types}); the first: {first}")
 
     def unlisted(self, gpu: pd.DataFrame, listed: int) -> pd.DataFrame:
-        """Return the row for what GPU activities lack to their total, and say how much they are of it.
+        """Return a row for the part of the total that the rows of GPU activities lack, and note their share.
 
-        listed: how many rows they had; where some cannot be used, and for one of several devices, nothing is known.
+        listed: how many rows they had. Nothing is known if some of them cannot be used, or for one of several devices.
         """
         if "Time(%)" not in self.rows or len(gpu) < listed or self.table.device is not None:
             return pd.DataFrame()
@@ -245,19 +242,19 @@ class _PrintedReader(printed_tables.TableRemarks):
         step = text_tables.resolution(printed_tables.decimal_points(rows["Time"]), self.table.units.get("Time"))
         lacking = unlisted.of(gpu["duration_ns"], printed_tables.decimal_points(rows["Time(%)"]), step)
         if lacking.note:
-            self.told = True
+            self.cut_noted = True
             self.note(f"line {self.line}, GPU activities: {lacking.note}")
         return lacking.kernels.assign(process=pd.array([self.table.process] * len(lacking.kernels), dtype="Int64"))
 
     def ranges_summed(self) -> dict[str, pd.DataFrame]:
-        """Return the ranges of an NVTX result; the GPU work and calls under each range stand in the other summary already."""
+        """Return the ranges of an NVTX result; the GPU work and calls under each range are already in the other summary."""
         rows = self.rows["Type"].eq("Range") if "Type" in self.rows else pd.Series(True, index=self.rows.index)
         frame = pd.DataFrame({"table": "ranges", "name": self.rows["Name"], "count": self.numbers("Calls")})
         frame["duration_ns"], frame["min_ns"], frame["max_ns"] = self.ns("Time"), self.ns("Min"), self.ns("Max")
         return {"totals": self.usable(frame[rows], "duration_ns")}
 
     def unified_memory(self) -> dict[str, pd.DataFrame]:
-        """Return the transfers of unified memory, which are noted only without a time, and groups of page faults as totals."""
+        """Return transfers of unified memory, and groups of page faults as totals; transfers without a time are only noted."""
         frame = pd.DataFrame({"name": self.rows["Name"], "count": self.numbers("Count")})
         frame["duration_ns"] = text_tables.nanoseconds(self.rows["Total Time"], self.table.units.get("Total Time"))
         frame["bytes"] = self.bytes("Total Size")
@@ -271,18 +268,21 @@ class _PrintedReader(printed_tables.TableRemarks):
         moves = frame["memory"].notna() & frame["count"].notna()
         timed = moves & (frame["duration_ns"].fillna(0) > 0)
         for name, count, size in frame.loc[moves & ~timed, ["name", "count", "bytes"]].head(20).itertuples(index=False):
-            self.note(f"unified memory, {name}: {count} transfers of {size} bytes without a time; they are in no table")
+            self.note(f"unified memory, {name}: {count} transfers of {size} bytes have no time and are in no table")
         self.count("transfers of unified memory without a time", int(frame.loc[moves & ~timed, "count"].sum()))
         faults = frame["name"].str.lower().eq(_GROUPS).fillna(False).astype(bool)
-        self.count("rows of unified memory that are no transfers", int((~moves & ~faults).sum()))
-        return {"copies": frame[timed].drop(columns="name"), "totals": self.fault_groups(frame[faults])}
+        remote = frame["name"].str.lower().eq(_REMOTE).fillna(False).astype(bool)
+        self.count("rows of unified memory that are no transfers", int((~moves & ~faults & ~remote).sum()))
+        mapped = frame.loc[remote, ["count"]].assign(table=page_faults.TABLE, name=page_faults.REMOTE)
+        totals = pd.concat([self.fault_groups(frame[faults]), mapped], ignore_index=True)
+        return {"copies": frame[timed].drop(columns="name"), "totals": totals}
 
     def fault_groups(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return groups of page faults as totals. In CSV their number stands in the place of a size, as in 19B."""
+        """Return groups of page faults as totals. In CSV their number is in the place of a size, as in 19B."""
         in_place = text_tables.counts(self.rows["Total Size"].str.extract(r"^(\d{1,12})B$")[0])
         ns = rows["duration_ns"].where((rows["duration_ns"] > 0).fillna(False).astype(bool))
-        told = pd.DataFrame({"count": rows["count"].fillna(in_place), "duration_ns": ns})
-        return told.assign(table=page_faults.TABLE, name=page_faults.GROUPS)
+        groups = pd.DataFrame({"count": rows["count"].fillna(in_place), "duration_ns": ns})
+        return groups.assign(table=page_faults.TABLE, name=page_faults.GROUPS)
 
     def traced(self) -> dict[str, pd.DataFrame]:
         """Return the rows of a GPU trace, an API trace or both in one."""
@@ -312,7 +312,7 @@ class _PrintedReader(printed_tables.TableRemarks):
         return result
 
     def correlate(self, frame: pd.DataFrame, marks: pd.Series) -> None:
-        """Take the correlation id from its column, or from the brackets after a name."""
+        """Set the correlation id, from its column or from the brackets after a name."""
         if "Correlation_ID" in self.rows:
             frame["correlation"] = self.numbers("Correlation_ID")
             return
@@ -333,7 +333,7 @@ class _PrintedReader(printed_tables.TableRemarks):
         return result
 
     def placed(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Add where device work ran."""
+        """Add the device and the stream of device work."""
         result = frame.copy()
         result["device"], result["thread"] = self.devices(), self.numbers("Stream")
         return result
@@ -356,7 +356,7 @@ class _PrintedReader(printed_tables.TableRemarks):
         return result
 
     def as_calls(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return API calls. Which threads made them is not recorded: all of a process stand as one."""
+        """Return API calls. Their threads are not recorded: all calls of a process are on one."""
         result = frame.drop(columns=["duration_ns", "count"])
         result["name"] = result["name"].str.replace(r"(?:_v\d+)+$", "", regex=True)
         result["api"] = np.where(result["name"].str.match(r"cu[A-Z]"), "driver", "runtime")
@@ -365,7 +365,7 @@ class _PrintedReader(printed_tables.TableRemarks):
         return self.usable(result, "start_ns", "end_ns")
 
     def as_ranges(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return ranges from the rows of their starts and ends, paired by name, inner ones first, and markers."""
+        """Return markers, and ranges from the rows of their starts and ends, paired by name, inner ones first."""
         parts = frame["name"].str.extract(_MARKER)
         frame = frame[["start_ns"]].assign(name=parts["name"], domain=parts["domain"], edge=parts["edge"])
         frame["domain"] = frame["domain"].where(frame["domain"] != "<unnamed>", None)
@@ -377,7 +377,7 @@ class _PrintedReader(printed_tables.TableRemarks):
         return result.assign(nested=False).sort_values("start_ns", kind="stable").drop(columns="edge")
 
     def process(self) -> pd.Series:
-        """Return the process of the table's rows; where the log names none, calls and their device work share a stand-in."""
+        """Return the process of the table's rows; if the log names none, calls and their device work share a placeholder."""
         process = self.table.process
         if process is None and self.columns >= _TRACE and "Correlation_ID" in self.columns:
             process = _UNKNOWN_PROCESS
@@ -393,7 +393,7 @@ class _PrintedReader(printed_tables.TableRemarks):
         return x + "," + y + "," + z
 
     def devices(self) -> pd.Series | None:
-        """Return the device of each row; where numbers are cut off, a context stands for a device."""
+        """Return the device of each row; if device numbers are cut off, each context stands for a device."""
         if "Device" not in self.rows:
             return None
         context = self.rows["Context"] if "Context" in self.rows else pd.Series("", index=self.rows.index)
@@ -407,7 +407,7 @@ class _PrintedReader(printed_tables.TableRemarks):
                 self.device(device, text.removesuffix(" (").strip())
             named[text, number] = device
         if cut:
-            self.note("device numbers are cut off in the table: each context stands for a device, in their order")
+            self.note("device numbers are cut off in the table: each context stands for a device, in order")
         codes = keys["text"].fillna("") + "\x1f" + keys["context"].fillna("")
         return codes.map({f"{text}\x1f{number}": device for (text, number), device in named.items()}).fillna(
             codes.map({f"{text}\x1f": device for (text, _), device in reversed(named.items())})
@@ -423,9 +423,9 @@ class _PrintedReader(printed_tables.TableRemarks):
 
 
 def _size_units(tables: list[PrintedTable]) -> dict[str, int]:
-    """Return bytes by unit of size: powers of 1024, but of 1000 where sizes, durations and throughput agree only so.
+    """Return the bytes of each unit of size: powers of 1024, or of 1000 if only these make sizes, durations and throughput agree.
 
-    The first versions wrote 409600 bytes as 409.60KB. A row tells where size and throughput have different prefixes.
+    The first versions wrote 409600 bytes as 409.60KB. A row is evidence if its size and throughput have different prefixes.
     """
     votes = 0
     for table in tables:
@@ -439,7 +439,7 @@ def _size_units(tables: list[PrintedTable]) -> dict[str, int]:
 
 
 def _throughput_error(rows: pd.DataFrame, duration: pd.Series, named: dict[str, str], units: dict[str, int]) -> pd.Series:
-    """Return by how much of itself the throughput differs from size by duration, if the units of size are these."""
+    """Return the relative error of the printed throughput against size / duration, assuming these units of size."""
     size = text_tables.sizes(rows["Size"], units, named.get("Size", "").lower())
     per_second = rows["Throughput"].str.removesuffix("/s")
     printed = text_tables.sizes(per_second, units, named.get("Throughput", "").lower().removesuffix("/s"))
@@ -467,7 +467,7 @@ def _paired(edges: pd.DataFrame, remarks: printed_tables.Remarks) -> pd.DataFram
 
 
 def _explain(output: NvprofOutput, steps: dict[str, int], result: Trace) -> None:
-    """Say what nvprof warns of, how exact the times are, and what users would expect and the log does not hold."""
+    """Note nvprof's warnings, the precision of times, and what users would expect and the log does not hold."""
     info = result.info
     for text, count in output.warnings.items():
         if count:
@@ -476,13 +476,13 @@ def _explain(output: NvprofOutput, steps: dict[str, int], result: Trace) -> None
             info["notes"].append(f"nvprof warns: {text}")
     if steps:
         shown = "; ".join(f"{what} to {step} ns" for what, step in sorted(steps.items()))
-        info["notes"].append(f"times are rounded as printed, at worst: {shown}; --csv -u ns has them exactly")
+        info["notes"].append(f"printed times are rounded, at worst: {shown}; --csv -u ns prints them exactly")
     if len({table.process for table in output.tables}) > 1:
-        info["notes"].append(f"{len(output.processes)} processes; in traces each has a clock of its own")
+        info["notes"].append(f"{len(output.processes)} processes; in traces each has its own clock")
     have_calls = len(result.calls) or (result.totals["table"] == "calls").any()
     if not len(result.kernels):
         info["unavailable"]["kernels"] = (
-            "the log has copies and no kernel"
+            "the log has copies but no kernel"
             if len(result.copies)
             else "the log has no GPU activities: API calls only, or no kernel ran"
         )
@@ -491,4 +491,4 @@ def _explain(output: NvprofOutput, steps: dict[str, int], result: Trace) -> None
     if info["clock"] == "none":
         info["unavailable"]["times"] = "summaries only, totals and counts; print --print-gpu-trace too"
     if len(result.calls):
-        info["unavailable"]["threads"] = "nvprof's API trace does not tell them: calls of a process stand on one thread"
+        info["unavailable"]["threads"] = "nvprof's API trace does not have them: calls of a process are on one thread"

@@ -1,16 +1,16 @@
 """Tables that nvprof prints: summaries and traces of GPU activities and API calls, unified memory; as text or CSV.
 
-The log may hold the program's own output, before, between and after. What nvprof writes stands behind a banner with the process
+The log may also hold the program's own output, before, between and after. nvprof's output follows a banner with the process
 (==PID==, or ======== when it reads a file):
 
     ==123== Profiling result:                        GPU activities and API calls, in one table since CUDA 9
-    ==123== API calls:                               a table of its own before
+    ==123== API calls:                               a separate table before CUDA 9
     ==123== Unified Memory profiling result:
-    ==123== NVTX result:                             ranges; under each one the summary again, of what it encloses
+    ==123== NVTX result:                             ranges; under each one the summary again, of the work inside it
     ======== Device "Tesla K80 (0)"                  in --print-summary-per-gpu
     ======== CPU profiling result (bottom up):
 
-Text has a unit at every value, or with -u a line of units under the header; CSV has a line of units always.
+Text has a unit at every value, or with -u a line of units under the header; CSV always has a line of units.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ _TYPE = r"[A-Z][A-Za-z]+(?: [A-Za-z()]+)*"
 _TYPE_ALONE = rf"^\s*{_TYPE}:\s*$"
 _LONGEST_HEADER = 4000
 _MOST_WARNINGS = 20
-_MOST_TABLES = 300  # a log has some per process and device: more are no nvprof's
-# the first cell that every row of a table has, by the column's title
+_MOST_TABLES = 300  # a log has a few per process and device: more are not nvprof's
+# patterns of the first cell of every row, by the column's title
 _FIRST_CELLS = {"Start": r"^[\d.,e+-]+(?:[num]?s)?$", "Time(%)": r"^[\d.,e+-]+%?$", "Count": r"^[\d,]+$"}
 
 
 @dataclass(frozen=True)
 class PrintedTable:
-    """One table. rows: cells as text, columns by title (a Name column without a title has one here); units: from the units row.
+    """One table. rows: cells as text, columns by title (an untitled column of names is Name here); units: from the units row.
 
-    section: that of the banner before, "Profiling result" where there was none; process, device: from the banners, None where
-    unknown; line: that of the header, counted from 1; unreadable: numbers of its lines that are no rows; damaged: how many more;
-    cut: numbers of its lines that say that others were cut out, as "(...)" does.
+    section: from the banner before, "Profiling result" if there was none; process, device: from the banners, None if unknown;
+    line: the line of the header, counted from 1; unreadable: numbers of its lines that are not rows; damaged: how many more,
+    whose numbers are unknown; cut: numbers of its lines that say that others were cut out, as "(...)" does.
     """
 
     section: str
@@ -75,11 +75,11 @@ class PrintedTable:
 
 @dataclass
 class NvprofOutput:
-    """What was printed. processes: all that nvprof says it profiled; idle: whether it says that no kernels were.
+    """The printed output. processes: all that nvprof says it profiled; idle: whether it says that no kernels were profiled.
 
-    announced: whether the line that announces a result is there. warnings: what nvprof warns of, up to the first sentence's end,
-    with the number of records that it tells, 0 where it tells none. cpu_faults: page faults of the CPU, by process, None where it
-    is unknown.
+    announced: whether the line that announces a result is there. warnings: nvprof's warnings, up to the end of the first
+    sentence, with the number of records that they give, 0 if none. cpu_faults: page faults of the CPU, by process, None if the
+    process is unknown. counters: rows of hardware metrics and events.
     """
 
     tables: list[PrintedTable] = field(default_factory=list)
@@ -93,7 +93,7 @@ class NvprofOutput:
 
 @dataclass(frozen=True)
 class _PrintedPlace:
-    """What a table is: what stood before it, its header and its units."""
+    """What identifies a table: the banners before it, its header and its units."""
 
     section: str = "Profiling result"
     process: int | None = None
@@ -104,7 +104,7 @@ class _PrintedPlace:
 
 @dataclass(frozen=True)
 class _Block:
-    """Where a table stands: its header, its first row, and the line after its last."""
+    """The lines of a table: its header, its first row, and the line after its last row."""
 
     header: int
     first: int
@@ -112,14 +112,14 @@ class _Block:
 
 
 def read(path: Path | str) -> NvprofOutput:
-    """Return the tables of a log; raises EvidenceError when it cannot be read."""
-    return parse(stream.lines(path), str(path))
+    """Return the tables of a log; raise EvidenceError if it cannot be read."""
+    return parse(stream.table_lines(path), str(path))
 
 
 def parse(lines: Sequence[str], name: str) -> NvprofOutput:
-    """Return the tables among these lines; name stands for the file in messages.
+    """Return the tables among these lines; name: the file's name in messages.
 
-    Tables of one section, process and device with the same header and units are one: there is one for every NVTX range.
+    Tables of one section, process and device with the same header and units are merged: nvprof prints one for every NVTX range.
     """
     result = pc.match_substring_regex(stream.strings_of(lines), pattern=_LANDMARK)
     marks = np.asarray(pc.indices_nonzero(result)).tolist()
@@ -159,7 +159,7 @@ def parse(lines: Sequence[str], name: str) -> NvprofOutput:
 
 
 def _counters(section: str, lines: Sequence[str], first: int) -> int:
-    """Return how many rows of metrics or events, which begin with a number of invocations, stand before the next message."""
+    """Return the number of rows of metrics or events, which begin with a number of invocations, before the next message."""
     if section not in _COUNTERS:
         return 0
     end = next((number for number in range(first, len(lines)) if lines[number].lstrip().startswith("==")), len(lines))
@@ -167,7 +167,7 @@ def _counters(section: str, lines: Sequence[str], first: int) -> int:
 
 
 def header_of(line: str) -> list[str]:
-    """Return the column titles when the line is the header of one of nvprof's tables, else none."""
+    """Return the column titles if the line is the header of one of nvprof's tables, else none."""
     if len(line) > _LONGEST_HEADER or not re.match(_HEADER, line):
         return []
     titles = text_tables.cells(line) if "," in line else re.findall(_TITLE, line)
@@ -179,14 +179,14 @@ def header_of(line: str) -> list[str]:
 
 
 def _warn(output: NvprofOutput, match: re.Match[str]) -> None:
-    """Add a warning, with the sum of the numbers where several processes were warned."""
+    """Add a warning, with the sum of the numbers if several processes got it."""
     text = match["text"].strip()
     if text in output.warnings or len(output.warnings) < _MOST_WARNINGS:
         output.warnings[text] = output.warnings.get(text, 0) + int(match["count"] or 0)
 
 
 def _number(digits: str) -> int:
-    """Return a process id; systems have none of more digits than these."""
+    """Return a process id, at most ten digits: no system has longer ones."""
     return int(digits[:10])
 
 
@@ -201,7 +201,7 @@ def _table(lines: Sequence[str], blocks: list[_Block], place: _PrintedPlace) -> 
         inside += body[:stop]
         after += [line for line in body[stop:] if line.strip()]
     table, unread = rows_of(inside, titles)
-    # a program's output may have cut the table with an empty line: what follows counts where it has a row's shape
+    # a program's output may have split the table with an empty line: later lines count if they have the shape of a row
     if after:
         table = pd.concat([table, rows_of(after, titles)[0]], ignore_index=True)
     if "Type" in table:
@@ -214,13 +214,13 @@ def _table(lines: Sequence[str], blocks: list[_Block], place: _PrintedPlace) -> 
         if left[text]:
             left[text] -= 1
             (cut if unlisted.is_cut(text) else unreadable).append(number + 1)
-    damaged = sum(left.values())  # rows with other first cells than rows have, of which the last cell alone is known
+    damaged = sum(left.values())  # rows with an invalid first cell, of which only the last cell is known
     header = blocks[0].header + 1
     return PrintedTable(place.section, place.process, place.device, header, table, units, tuple(unreadable), damaged, tuple(cut))
 
 
 def _units(header: str, line: str, titles: list[str]) -> dict[str, str]:
-    """Return the columns' units when the line under a header is a row of units, else nothing."""
+    """Return the columns' units if the line under a header is a row of units, else nothing."""
     if "," in header:
         cells = text_tables.cells(line)
         if len(cells) != len(titles) or not set(cells) <= _UNITS or not any(cells):
@@ -229,7 +229,7 @@ def _units(header: str, line: str, titles: list[str]) -> dict[str, str]:
     result = list(re.finditer(r"\S+", line))
     if not result or not {match[0] for match in result} <= _UNITS:
         return {}
-    ends = [match.end() for match in re.finditer(_TITLE, header)]  # values stand right-aligned under titles
+    ends = [match.end() for match in re.finditer(_TITLE, header)]  # values are right-aligned under titles
     return {titles[int(np.abs(np.array(ends) - match.end()).argmin())]: match[0] for match in result}
 
 
@@ -244,7 +244,7 @@ def _text_rows(lines: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[
         table, unread = text_tables.spaced(lines, len(titles))
         table.columns = pd.Index(titles)
         return _checked(table, unread, titles)
-    # the type stands in the first row of each kind only: it is put before the name, which may hold anything anyway
+    # the type is only in the first row of each kind: it is moved before the name, which may hold any text
     typed_row = rf"^\s*(?:({_TYPE}):)?(\s+[\d.]+%?\s)(\s*(?:\S+\s+){{{len(titles) - 3}}})(.*)$"
     strings = stream.strings_of(_with_types(lines))
     moved = pc.replace_substring_regex(strings, pattern=typed_row, replacement=r"\2\3\1: \4").to_pylist()
@@ -257,7 +257,7 @@ def _text_rows(lines: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[
 
 
 def _with_types(lines: list[str]) -> list[str]:
-    """Return the lines with each type that stands on a line of its own, as where people broke a row, in the next row."""
+    """Return the lines with each type on a line of its own, as where someone broke a row, joined to the next row."""
     alone = pc.match_substring_regex(stream.strings_of(lines), pattern=_TYPE_ALONE)
     places = np.asarray(pc.indices_nonzero(alone)).tolist()
     if not places:
@@ -269,17 +269,17 @@ def _with_types(lines: list[str]) -> list[str]:
 
 
 def _checked(table: pd.DataFrame, unread: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows whose first cell is what a row of the table starts with, and the other lines."""
+    """Return the rows with a valid first cell, and the other lines."""
     first = next((title for title in titles if title in _FIRST_CELLS), None)
     if first is None or not len(table):
         return table, unread
     good = table[first].str.match(_FIRST_CELLS[first]).fillna(False).astype(bool)
     if first == "Count":
-        good |= table[first].isna()  # page faults have none in CSV
+        good |= table[first].isna()  # page faults have no count in CSV
     unread = unread + list(table.loc[~good].iloc[:, -1].fillna("").astype("str"))
     return table[good].reset_index(drop=True), unread
 
 
 def _is_remark(line: str) -> bool:
-    """Whether a line is one of nvprof's remarks, which are no rows: legends, totals of faults, empty results."""
+    """Return whether a line is one of nvprof's remarks, which are not rows: legends, totals of faults, empty results."""
     return bool(re.match(r"\s*(?:No \w+(?: \w+)? were|Total CPU|Total remote|\w+: [A-Z][a-z]+ |This can happen)", line))

@@ -1,8 +1,8 @@
 """nvprof's SQLite files (.nvprof, .nvvp, .sql) of every version of their schema.
 
-Times are wall clock, in ns since the epoch. CUPTI writes 0 for a time that it could not take: such rows are counted and left
-out, as are rows that end before they start. Kernels and copies say no process: where the file holds API calls of one process
-all are its own, where of several they have the process of the only call with their correlation id, or none.
+Times are wall clock, in ns since the epoch. CUPTI writes 0 for a time that it could not take: these rows are counted and left
+out, as are rows that end before they start. Kernels and copies do not name their process. If the file names one process, it is
+that one; if several, it is the process of the only call with their correlation id, or null.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _UNIFIED_SAMPLES = {
     4: "unified_memory_gpu_page_faults", 5: "unified_memory_thrashing", 6: "unified_memory_throttling",
     7: "unified_memory_remote_map", 8: "unified_memory_device_to_device_bytes",
 }  # fmt: skip
-# kind of the environment's record -> metrics of its first words with the factor to their unit (MHz, degrees, mW, percent)
+# kind of environment record -> metrics in its first words, with the factor from the recorded unit (MHz, degrees, mW, percent)
 _ENVIRONMENT = {
     1: (("gpu_sm_clock_hz", 1e6), ("gpu_memory_clock_hz", 1e6)),
     2: (("gpu_temperature_c", 1.0),),
@@ -70,13 +70,13 @@ _DEVICE_WORK = {
 
 
 def matches(head: Head) -> bool:
-    """Return whether these are nvprof's tables: CUPTI's records beside a StringTable (Nsight Systems has StringIds instead)."""
+    """Return whether these are nvprof's tables: CUPTI's records with a StringTable (Nsight Systems has StringIds instead)."""
     tables = head.tables
     return STRINGS in tables and "StringIds" not in tables and bool(tables.beginning(PREFIX))
 
 
 def read(path: Path) -> Trace:
-    """Return the Trace of one file; raise EvidenceError when it is damaged or no file of nvprof's."""
+    """Return the Trace of one file; raise EvidenceError if it is damaged or not nvprof's."""
     with NvprofDatabase(path) as database:
         source = _ActivityDatabase(database, database.strings())
         calls = source.calls()
@@ -104,19 +104,19 @@ def read(path: Path) -> Trace:
 
 @dataclass
 class _ActivityDatabase:
-    """A database with its texts; diagnostics: oddities counted by name."""
+    """A database with its texts. diagnostics: oddities, counted by name."""
 
     database: NvprofDatabase
     texts: dict[int, str]
     diagnostics: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
-    overhead_ns: int = 0  # what nvprof took itself
+    overhead_ns: int = 0  # nvprof's own time
 
     def records(self, kind: str, columns: dict[str, str]) -> pd.DataFrame:
         return self.database.select(PREFIX + kind, columns)
 
     def timed(self, what: str, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows that have a start and, not before it, an end."""
+        """Return the rows with a start and an end that is not before it."""
         known = (rows["start"] > 0) & (rows["end"] > 0)
         ordered = rows["end"] >= rows["start"]
         self.diagnostics[f"{what}_without_time"] += int((~known).sum())
@@ -148,7 +148,7 @@ class _ActivityDatabase:
         return conform("calls", frame)
 
     def processes(self, calls: pd.DataFrame) -> list[int]:
-        """Return the processes of which the file says anything."""
+        """Return the processes that the file mentions."""
         result = set(calls["process"].unique().tolist())
         columns = {"objectKind": "int", "objectId": "blob"}
         for rows in (self.records("NAME", columns), self.markers, self.records("OVERHEAD", columns)):
@@ -157,7 +157,7 @@ class _ActivityDatabase:
         return sorted(result)
 
     def launched(self, rows: pd.DataFrame, calls: pd.DataFrame, processes: Sequence[int]) -> dict[str, Any]:
-        """Return the columns that device work has in common: device, thread, process, correlation."""
+        """Return the columns that all device work shares: device, thread, process, correlation."""
         correlation = self._correlation(rows, calls)
         if len(processes) == 1:
             process = pd.Series(processes[0], index=rows.index, dtype="Int64")
@@ -174,13 +174,13 @@ class _ActivityDatabase:
         }
 
     def _correlation(self, rows: pd.DataFrame, calls: pd.DataFrame) -> pd.Series:
-        """Return the correlation ids; old files keep those of the runtime's calls in a column of their own."""
+        """Return the correlation ids; old files have a separate column for those of runtime calls."""
         direct, runtime = _column(rows, "correlationId"), _column(rows, "runtimeCorrelationId")
         known = calls["correlationId"]
         return direct.where(direct.isin(known) | ~runtime.isin(known) | (runtime == 0).fillna(True), runtime)
 
     def _devices(self, rows: pd.DataFrame) -> np.ndarray:
-        """Return the devices' numbers, from the contexts where rows have none; -1 is unknown."""
+        """Return the devices' numbers, from the context if a row has none; -1 if unknown."""
         contexts = self.records("CONTEXT", {"contextId": "int", "deviceId": "int"}).drop_duplicates("contextId")
         by_context = _column(rows, "contextId").map(contexts.set_index("contextId")["deviceId"])
         return _column(rows, "deviceId").fillna(by_context.astype("Int64")).fillna(-1).to_numpy(dtype=np.int64)
@@ -199,7 +199,7 @@ class _ActivityDatabase:
         rows = self.timed("kernels", rows)
         nested = int((rows["table"] == "CDP_KERNEL").sum())
         if nested:
-            self.notes.append(f"{nested} kernels were launched by other kernels (dynamic parallelism): they lie within these")
+            self.notes.append(f"{nested} kernels were launched by other kernels (dynamic parallelism) and run within these")
         frame = pd.DataFrame(
             {
                 "start_ns": rows["start"],
@@ -217,7 +217,7 @@ class _ActivityDatabase:
         return conform("kernels", frame)
 
     def _once(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows without those that stand in two tables."""
+        """Return the rows without the repeats of those that are in two tables."""
         kept = rows.drop_duplicates([*_DEVICE_WORK, "name"])
         self.diagnostics["kernels_in_two_tables"] += len(rows) - len(kept)
         return kept
@@ -269,7 +269,7 @@ class _ActivityDatabase:
         return rows.assign(copyKind=_SET, memory=_column(rows, "memoryKind").fillna(0).clip(0, 99).to_numpy(dtype=np.int64))
 
     def _migrations(self) -> pd.DataFrame:
-        """Return the transfers of unified memory; a host's id as source or destination is no device."""
+        """Return the transfers of unified memory; the host's id as source or destination is not a device."""
         rows = self._unified()
         rows = rows[rows["counterKind"].isin(_UNIFIED_COPIES)].reset_index(drop=True)
         device = rows["dstId"].where(rows["counterKind"] != 2, rows["srcId"])
@@ -293,7 +293,7 @@ class _ActivityDatabase:
 
     @cached_property
     def markers(self) -> pd.DataFrame:
-        """NVTX records in the order of time."""
+        """NVTX records in order of time."""
         columns = {"flags": "int", "timestamp": "int", "id": "int", "objectKind": "int", "objectId": "blob"}
         rows = self.records("MARKER", {**columns, "name": "int", "domain": "int?"})
         self.diagnostics["marks_without_time"] += int((rows["timestamp"] <= 0).sum())
@@ -302,7 +302,7 @@ class _ActivityDatabase:
     def ranges(self) -> pd.DataFrame:
         """Return NVTX ranges and marks. A range's two records share an id; only the first has the name.
 
-        Ranges of a thread are nested (push/pop); those of a process, and those that do not close in a stack's order, are not.
+        Ranges of a thread are nested (push/pop); those of a process, and those that do not close in stack order, are not.
         """
         rows = self.markers
         words = _words(rows["objectId"], 2)
@@ -333,7 +333,7 @@ class _ActivityDatabase:
         )
 
     def _spans(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return the ranges with start and end; an id that comes again is the next range."""
+        """Return the ranges with start and end; an id that is used again is a new range."""
         starts, ends = rows[rows["flags"] & _MARKER_START != 0], rows[rows["flags"] & _MARKER_END != 0]
         keys = ["process", "id"]
         starts = starts.assign(turn=starts.groupby(keys).cumcount(), start=starts["timestamp"])
@@ -349,13 +349,13 @@ class _ActivityDatabase:
         return spans[~wrong].reset_index(drop=True)
 
     def last_time(self) -> int:
-        """Return the latest time in the capture, at which ranges are closed that nothing closed."""
+        """Return the latest time in the capture, where open ranges are closed."""
         kinds = ("RUNTIME", "DRIVER", "CONCURRENT_KERNEL", "KERNEL", "MEMCPY", "MEMSET")
         ends = [self.database.maximum(PREFIX + kind, "end") for kind in kinds]
         return max([*(end for end in ends if end is not None), *self.markers["timestamp"][-1:]], default=0)
 
     def memory(self) -> pd.DataFrame:
-        """Return allocations: a record has the time of both ends of a piece of memory's life."""
+        """Return allocations and frees: each record has the times of both."""
         columns = {**_SPAN, "bytes": "int", "memoryKind": "int", "deviceId": "int"}
         rows = self.records("MEMORY", columns)
         on_device = rows["memoryKind"].isin([3, 5, 6, 7])
@@ -384,7 +384,7 @@ class _ActivityDatabase:
         return conform("samples", table.sort_values("time_ns", kind="stable", ignore_index=True))
 
     def page_faults(self) -> pd.DataFrame:
-        """Return page faults of unified memory as totals; those of the CPU are a record each, but counters before version 7."""
+        """Return page faults of unified memory as totals; each one of the CPU is a record, before version 7 a counter."""
         old, new = self._old_unified(), self._unified()
         groups = new[new["counterKind"] == _GPU_FAULTS]
         known = (groups["start"] > 0) & (groups["end"] >= groups["start"])
@@ -393,15 +393,15 @@ class _ActivityDatabase:
         return conform("totals", page_faults.summed(took, of_cpu))
 
     def _old_unified(self) -> pd.DataFrame:
-        """Return the counters of versions before 7, which have one time and count transfers, too."""
+        """Return the counters of versions before 7, which have one time and also count transfers."""
         return self.records("UNIFIED_MEMORY_COUNTER", {"timestamp": "int", "counterKind": "int", "value": "int"})
 
     def _unified_samples(self) -> list[pd.DataFrame]:
-        """Return page faults and the like."""
+        """Return unified memory's page faults and other events as samples."""
         old = self._old_unified()
         new = self._unified().rename(columns={"start": "timestamp"})
         new = new[~new["counterKind"].isin(_UNIFIED_COPIES)]
-        new["value"] = new["value"].mask(new["counterKind"] == _CPU_FAULT, 1)  # which is where in the program it was
+        new["value"] = new["value"].mask(new["counterKind"] == _CPU_FAULT, 1)  # the recorded value is the fault's address
         result = []
         for kind, metric in _UNIFIED_SAMPLES.items():
             for rows in (old, new):
@@ -470,31 +470,31 @@ class _ActivityDatabase:
 
 
 def _thread(process: Any, thread: Any) -> Any:
-    """Return numbers of threads that differ between processes."""
+    """Return thread numbers that are unique across processes."""
     return (process & 0x7FFFFFFF) * (1 << 32) + (thread & _UINT32)
 
 
 def _words(blobs: pd.Series, count: int) -> np.ndarray:
-    """Return the first `count` little-endian 32-bit words of each row's bytes, zeros where there are fewer."""
-    packed = np.array(blobs.tolist(), dtype=f"S{4 * count}")  # cuts and fills up with zeros
+    """Return the first `count` little-endian 32-bit words of each row's bytes, padded with zeros."""
+    packed = np.array(blobs.tolist(), dtype=f"S{4 * count}")  # cuts, and pads with zeros
     words: np.ndarray = packed.view("<u4").reshape(len(packed), count).astype(np.int64)
     return words
 
 
 def _column(rows: pd.DataFrame, name: str) -> pd.Series:
-    """Return a column of whole numbers, null where the rows do not have it."""
+    """Return a column of whole numbers, all null if the rows do not have it."""
     if name in rows:
         return rows[name].astype("Int64")
     return pd.Series(pd.NA, index=rows.index, dtype="Int64")
 
 
 def _categorical(values: np.ndarray, name_of: Callable[[int], str | None]) -> pd.Categorical:
-    """Return texts for numbers, asking once for each distinct number; a negative number or None is null."""
+    """Return texts for numbers, looked up once per distinct number; negative numbers except -2, and None, are null."""
     return named(values, lambda number: name_of(number) if number >= 0 or number == -2 else None)
 
 
 def _memory_name(both: int) -> str | None:
-    """Return the kinds of memory, source x 100 + destination; only a destination for sets."""
+    """Return the kinds of memory from source x 100 + destination; sets have only a destination."""
     source, target = divmod(both, 100)
     names = [_MEMORIES[kind] if kind < len(_MEMORIES) else "unknown" for kind in (source, target)]
     if both == 0:
@@ -503,7 +503,7 @@ def _memory_name(both: int) -> str | None:
 
 
 def _stacked(spans: pd.DataFrame) -> np.ndarray:
-    """Return which ranges close in a stack's order on their thread: as many are open before their end as after their start."""
+    """Return which ranges close in stack order on their thread: as many are open before their end as after their start."""
     fine = np.ones(len(spans), dtype=bool)
     for _ in range(8):  # a range out of order can hide another
         wrong = _out_of_order(spans[fine])
@@ -515,14 +515,14 @@ def _stacked(spans: pd.DataFrame) -> np.ndarray:
 
 
 def _out_of_order(spans: pd.DataFrame) -> np.ndarray:
-    """Return which ranges find another number of open ranges at their end than at their start."""
+    """Return for which ranges the number of open ranges differs between their start and their end."""
     count = len(spans)
     thread, start, end = (spans[name].to_numpy() for name in ("thread", "start", "end"))
-    timed = np.flatnonzero(end > start)  # one without length crosses nothing
+    timed = np.flatnonzero(end > start)  # a range of zero length crosses nothing
     owner = np.concatenate([timed, timed])
     opens = np.repeat([1, 0], len(timed))
     time = np.concatenate([start[timed], end[timed]])
-    # at one time ends come first; of starts the longest, of ends the one that began last
+    # at the same time, ends come first; then, of starts, the longest, and of ends, the one that began last
     rank = np.concatenate([-end[timed], -start[timed]])
     order = np.lexsort((owner * (2 * opens - 1), rank, opens, time, thread[owner]))
     change = 2 * opens[order] - 1

@@ -1,7 +1,7 @@
-"""Reader of nvprof's SQLite files (.nvprof, .nvvp, .sql): CUPTI activity records, one table a kind of record.
+"""Reader of nvprof's SQLite files (.nvprof, .nvvp, .sql): CUPTI activity records, one table per kind of record.
 
-The columns are those of CUPTI's activity structures at the file's version (cupti_activity.h); versions differ in which tables
-and columns there are, so columns are asked for by name. SQLite keeps any type of value in any column: only values of the asked
+The columns are the fields of CUPTI's activity structures in the file's version (cupti_activity.h). Versions differ in their
+tables and columns, so columns are selected by name. SQLite stores any type of value in any column: only values of the requested
 type are returned.
 """
 
@@ -33,13 +33,13 @@ class NvprofDatabase(Database):
     def select(self, table: str, columns: Mapping[str, str]) -> pd.DataFrame:
         """Return columns of a table; rows in which one of them has another type are left out and counted in `unreadable`.
 
-        columns: their types, "int" (int64), "text" or "blob", or "int?" (Int64) where the table need not have the column: it is
-        null then. A table that is absent gives no rows, nor does one that has not all of the others, which are left out, too.
+        columns: their types: "int" (int64), "text", "blob", or "int?" (Int64) for an optional column, null if the table lacks
+        it. An absent table yields no rows. Nor does one that lacks any other column: its rows count as left out.
         """
         present = self.columns(table)
         wanted = {name: kind for name, kind in columns.items() if name in present or kind != "int?"}
-        whole = bool(wanted) and present >= wanted.keys()
-        parts = list(self.scan(table, list(wanted), lambda rows: _typed(rows, wanted) if whole else ([], rows.size)))
+        complete = bool(wanted) and present >= wanted.keys()
+        parts = list(self.scan(table, list(wanted), lambda rows: _typed(rows, wanted) if complete else ([], rows.size)))
         left_out = sum(count for _, count in parts)
         if left_out:
             self.unreadable[table] = left_out
@@ -51,7 +51,7 @@ class NvprofDatabase(Database):
         return result.assign(**{name: absent for name in columns if name not in wanted})
 
     def maximum(self, table: str, column: str) -> int | None:
-        """Return the largest whole number in a column; None where there is none."""
+        """Return the largest whole number in a column; None if there is none."""
         parts = self.scan(table, (column,), lambda rows: _typed(rows, {column: "int"})[0])
         return max((int(part[0].max()) for part in parts if part), default=None)
 
@@ -62,13 +62,13 @@ class NvprofDatabase(Database):
         return {number: text for number, text in result.items() if number != 0}
 
     def version(self) -> int | None:
-        """Return the version of the schema, as nvprof counts them: 8 is of CUDA 8, 12 of CUDA 10.1 and later."""
+        """Return the version of the schema, in nvprof's numbering: 8 is CUDA 8's, 12 that of CUDA 10.1 and later."""
         table = self.select("Version", {"version": "int"})
         return int(table["version"].iloc[0]) if len(table) else None
 
 
 def _typed(rows: Batch, wanted: Mapping[str, str]) -> tuple[list[Any], int]:
-    """Return the columns of the rows whose values are all of the wanted types, and how many others there are."""
+    """Return the columns of the rows whose values all have the wanted types, and the number of other rows."""
     good = np.logical_and.reduce([rows.of_type(name, _TYPES[kind]) for name, kind in wanted.items()])
     left_out = rows.size - int(np.count_nonzero(good))
     if left_out == rows.size:

@@ -1,4 +1,4 @@
-"""Verbose lines of oneDNN, in streams with other output and with MKL's lines."""
+"""Verbose lines of oneDNN, among other output and MKL's lines."""
 
 from kernelscope.analysis.formats.format import Format
 

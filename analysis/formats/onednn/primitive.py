@@ -71,7 +71,7 @@ _KINDS = {
     "reduction": "reduction",
     "sdpa": "attention",
 }
-# functions that eltwise offers and that no network uses as its activation
+# functions of eltwise that no network uses as its activation
 _ARITHMETIC = {"linear", "square", "abs", "sqrt", "exp", "log", "pow", "round"}
 _CONVOLUTIONS = {
     "forward_training": "convolution forward",
@@ -81,7 +81,7 @@ _CONVOLUTIONS = {
     "backward_weights": "convolution weight gradient",
     "backward_bias": "convolution weight gradient",
 }
-# what an implementation's name says of how it computes; the first that fits counts
+# how an implementation computes, according to its name; the first match counts
 _LEVELS = (
     (re.compile(r"wino"), "winograd"),
     (re.compile(r"brg"), "brgemm"),
@@ -92,13 +92,13 @@ _LEVELS = (
     (re.compile(r"^acl"), "acl"),
     (re.compile(r"^ocl"), "opencl"),
 )
-# products of a recurrent cell with its input and with its state: one per gate
+# products of a recurrent cell with its input, and with its state: one each per gate
 _RNN_GATES = (("vanilla_rnn", 1), ("vanilla_lstm", 4), ("gru", 3), ("augru", 3))
 
 
 @dataclass(frozen=True)
 class _Operand:
-    """One memory descriptor: which operand, its type, its layout, and whether it is absent."""
+    """One memory descriptor: the operand, its type, its layout and its strides."""
 
     argument: str
     dtype: str | None
@@ -118,11 +118,11 @@ class _Product:
 
 
 def describe(body: str) -> dict[str, Any]:
-    """Return the columns of a description; `primitive` is None when the fields are not those of any known version."""
+    """Return the columns of a description; `primitive` is None if the fields match no known version."""
     fields = body.split(",")
     engine = fields.pop(0) if _ENGINE.fullmatch(fields[0]) else None
     if len(fields) == 6 and (engine is None or _PROBLEM.fullmatch(fields[5])):
-        fields.insert(4, "")  # 0.x and 1.0 have no attributes; others have six where the duration is missing
+        fields.insert(4, "")  # 0.x and 1.0 have no attributes; later versions have six fields if the duration is missing
     if len(fields) != 7 or not re.fullmatch(r"\w+", fields[0]):
         return dict.fromkeys(COLUMNS)
     name, implementation, propagation, memory, attributes, auxiliary, problem = fields
@@ -155,19 +155,19 @@ def describe(body: str) -> dict[str, Any]:
 
 
 def _fitting(number: int | None) -> int | None:
-    """Return the number, or None where it does not fit 64 bits, as only damaged lines make it."""
+    """Return the number, or None if it does not fit 64 bits, which only damaged lines cause."""
     return number if number is not None and number < 2**63 else None
 
 
 def _operands(memory: str) -> list[_Operand]:
-    """Return the operands that are there, in the order printed."""
+    """Return the operands that are present, in the order printed."""
     result = []
     for text in memory.split():
         if match := _DESCRIPTOR.fullmatch(text):
             if match["dtype"] == "undef" or match["kind"] == "undef":
                 continue
             rest = (match["rest"] or "").split(":")
-            strides = rest[0] if len(rest) > 1 else ""  # with a single field left that is the flags
+            strides = rest[0] if len(rest) > 1 else ""  # a single remaining field is the flags
             result.append(_Operand(match["argument"], match["dtype"], match["tag"] or match["kind"], strides))
         elif match := _OLD_TYPED.fullmatch(text):
             result.append(_Operand(_OLD_ARGUMENTS[match["argument"]], match["dtype"], match["tag"]))
@@ -193,7 +193,7 @@ def _kind(primitive: str, propagation: str, operands: list[_Operand], algorithm:
 
 
 def _ends(operands: list[_Operand]) -> tuple[_Operand | None, _Operand | None]:
-    """Return what a reorder reads and writes."""
+    """Return a reorder's source and destination."""
     source = next((operand for operand in operands if operand.argument.startswith("src")), None)
     target = next((operand for operand in operands if operand.argument.startswith("dst")), None)
     return source, target
@@ -210,13 +210,13 @@ def _dtype(primitive: str, operands: list[_Operand]) -> str | None:
 
 
 def _layouts(operands: list[_Operand]) -> list[str]:
-    """Return the layouts worth showing: those of the main operands; gradients lie as what they are gradients of."""
+    """Return the layouts worth showing, those of the main operands; a gradient has the layout of its operand."""
     shown = [operand for operand in operands if not _ASIDE.fullmatch(operand.argument) and operand.tag != "x"]
     return [f"{operand.argument} {operand.tag}" + (" strided" if operand.strides else "") for operand in shown]
 
 
 def _algorithm(primitive: str, algorithm: str, level: str) -> str:
-    """Return how the primitive computes; a convolution's own "direct" only says that it is no Winograd, so the level leads."""
+    """Return how the primitive computes; a convolution's "direct" only means "not Winograd", so the level comes first."""
     if primitive in ("convolution", "deconvolution"):
         if "winograd" in algorithm or level == "winograd":
             return "winograd"
@@ -277,9 +277,9 @@ def _other(flag: str | None) -> str | None:
 
 
 def _flag(operand: _Operand | None) -> str | None:
-    """Return N when the operand's matrices lie row by row, T when column by column, None when it is blocked or absent.
+    """Return N if the operand's matrices are row-major, T if column-major, None if it is blocked or absent.
 
-    A layout names the dimensions from the slowest to the fastest: acb is a stack of matrices that lie column by column.
+    A layout names the dimensions from the slowest to the fastest: acb is a stack of column-major matrices.
     """
     if operand is None:
         return None

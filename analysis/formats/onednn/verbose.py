@@ -1,9 +1,9 @@
 """Verbose lines of oneDNN (also DNNL, MKL-DNN) and MKL, in a captured stream among any other output.
 
-With *_VERBOSE_TIMESTAMP set, a oneDNN line says when its primitive began, and it becomes a kernel in time. MKL's lines and
-oneDNN's others tell durations only: lines of the same description become one row with their count and sum. What oneDNN says of
-creating primitives is no execution and stands among the totals, and so do partitions of oneDNN Graph, whose primitives have lines
-of their own.
+With *_VERBOSE_TIMESTAMP set, a oneDNN line says when its primitive began, and becomes a kernel on the timeline. MKL's lines and
+other lines of oneDNN have only durations: lines with the same description become one row with their count and sum. Lines on the
+creation of primitives are not executions and go into the totals; so do partitions of oneDNN Graph, whose primitives have their
+own lines.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _PHASES = {"forward": "forward", "backward": "backward"}
 
 
 def matches(head: Head) -> bool:
-    """Return whether any line at the beginning holds a verbose token; output of the application may stand before it."""
+    """Return whether the beginning has a verbose line; output of the application may precede it."""
     return head.is_text and _TOKEN.search(head.text) is not None
 
 
 def read(path: Path) -> Trace:
-    """Read a stream; raises EvidenceError when it cannot be read or holds no line of these libraries."""
+    """Read a stream; raise EvidenceError if it cannot be read or has no line of these libraries."""
     result = stream.split(stream.verbose_lines(path))
     if result.onednn.empty and result.mkl.empty:
         raise EvidenceError(f"{path}: no verbose line of oneDNN or MKL; set ONEDNN_VERBOSE=1 or MKL_VERBOSE=1 and record again")
@@ -79,14 +79,14 @@ def read(path: Path) -> Trace:
 
 
 def _refuse_unread(path: Path, result: stream.Stream) -> None:
-    """Raise EvidenceError where lines tell of executions, and none can be read."""
+    """Raise EvidenceError if there are lines of executions, none of which can be read."""
     lines = pd.concat([result.onednn, result.mkl]).sort_values("line_number", kind="stable")
     executed = lines[lines["text"].str.contains(_EXECUTED, regex=True).to_numpy(dtype=bool)]
     if len(executed):
         text = str(executed["text"].iloc[0]).removesuffix("\ufffd")
         place = next(number for number, line in enumerate(stream.lines(path), start=1) if text in line)  # of all lines
         raise EvidenceError(
-            f"{path}, line {place}: none of {len(executed):,} lines of executions is as the library prints it, with a time; "
+            f"{path}, line {place}: none of {len(executed):,} lines of executions has the library's format with a time; "
             f"the first ends in {text[-_SHOWN:]!r}; record again"
         )
 
@@ -100,13 +100,13 @@ def _timed(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def _summed_onednn(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return one kernel row for each distinct description of lines without a timestamp, in the order of their first lines."""
+    """Return one kernel row for each distinct description of lines without a timestamp, in order of first lines."""
     group = lines.groupby(list(_ONEDNN_KEYS), dropna=False, sort=False).ngroup().to_numpy()
     return _summed(_onednn_columns(lines), lines, group)
 
 
 def _summed_mkl(calls: pd.DataFrame) -> pd.DataFrame:
-    """Return one kernel row for each distinct call, addresses aside."""
+    """Return one kernel row for each distinct call, ignoring addresses."""
     arguments = calls["arguments"].str.replace(r"0x[0-9a-fA-F]+", "*", regex=True)
     group = pd.factorize(calls["function"] + "(" + arguments)[0]
     columns = calls[list(_MKL_COLUMNS)].assign(name=calls["function"], library="mkl", device="cpu")
@@ -114,7 +114,7 @@ def _summed_mkl(calls: pd.DataFrame) -> pd.DataFrame:
 
 
 def _onednn_columns(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return the kernels' columns that a description tells."""
+    """Return the columns of kernels that a description gives."""
     phase = lines["propagation"].str.extract(r"^(forward|backward)", expand=False).map(_PHASES)
     return lines[list(_ONEDNN_COLUMNS)].assign(library="onednn", device=lines["engine"].fillna("cpu"), phase=phase)
 
@@ -132,13 +132,13 @@ def _summed(columns: pd.DataFrame, lines: pd.DataFrame, group: Any) -> pd.DataFr
 
 
 def _created(strings: Any) -> pd.DataFrame:
-    """Return the totals of creating primitives, by what was done (create:cache_miss) and primitive."""
+    """Return the totals of creating primitives, by event (create:cache_miss) and primitive."""
     result = stream.extract(strings, _CREATED).dropna()
     return _totals("calls", result["event"] + " " + result["primitive"], result["duration_ms"])
 
 
 def _partitions(strings: Any) -> pd.DataFrame:
-    """Return the totals of executing graph partitions, by their kind and what they compute."""
+    """Return the totals of executing graph partitions, by their kind and operators."""
     result = stream.extract(strings.filter(pc.match_substring(strings, "graph,exec,")), _PARTITION).dropna()
     return _totals("operators", result["partition"] + " " + result["operators"], result["duration_ms"])
 
@@ -162,7 +162,7 @@ def _totals(table: str, names: pd.Series, durations: pd.Series) -> pd.DataFrame:
 
 
 def _devices(lines: pd.Series, used: pd.Series, isa: str | None) -> list[dict[str, Any]]:
-    """Return the devices that ran something, the CPU where nothing tells one, with the names that the library states."""
+    """Return the devices that were used, or the CPU if none is named, with the names that the library prints."""
     gpus = onednn_verbose.gpus_of(lines)
     devices = []
     for device in sorted(used.dropna().unique()) or ["cpu"]:
@@ -187,7 +187,7 @@ def _info(result: stream.Stream, timed: pd.DataFrame, untimed: int, used: pd.Ser
             "layers": "verbose lines name primitives, not operators or layers",
             "threads": "verbose lines do not say which thread ran the primitive",
         },
-        "notes": ["durations are as the library prints them: oneDNN with six digits, MKL with three or four"],
+        "notes": ["durations have the precision that the library prints: oneDNN six digits, MKL three or four"],
     }  # fmt: skip
     if untimed:
         info["unavailable"]["timeline"] = (

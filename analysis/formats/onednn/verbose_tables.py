@@ -1,21 +1,21 @@
-"""oneDNN's verbose lines: mkldnn_verbose (0.x), dnnl_verbose (1.x, 2.x) and onednn_verbose (3.x), mixed with anything else.
+"""oneDNN's verbose lines: mkldnn_verbose (0.x), dnnl_verbose (1.x, 2.x) and onednn_verbose (3.x), among any other output.
 
-The field count differs by version: a version field (v0, v1) and "primitive" since 3.x, a timestamp (start of the execution, ms
-since the epoch) where *_VERBOSE_TIMESTAMP is set, engine and attributes since 1.x. A line is printed when its primitive has
-ended, so the order of lines is the order of ends.
+The number of fields depends on the version: a version field (v0, v1) and "primitive" since 3.x, a timestamp (start of the
+execution, ms since the epoch) if *_VERBOSE_TIMESTAMP is set, engine and attributes since 1.x. A line is printed when its
+primitive ends, so lines are in order of ends.
 
-`parse` returns one row an executed primitive, in the stream's order:
+`parse` returns one row per executed primitive, in the stream's order:
 
     line_number      int64   line in the stream, counted from 1
     wall_ns          Int64   start on the wall clock, ns since the epoch; null without timestamps
     duration_ns      int64   as printed (six significant digits of ms)
     engine           string  cpu, gpu; null in 0.x
     primitive        string  convolution, reorder, gemm_api, ...
-    implementation   string  jit:avx512_core, brg_conv_fwd:avx512_core, simple:any, ...; null where the line has none
+    implementation   string  jit:avx512_core, brg_conv_fwd:avx512_core, simple:any, ...; null if the line has none
     propagation      string  forward_training, backward_data, undef, ...
     memory           string  memory descriptors as printed
-    attributes       string  such as attr-scratchpad:user attr-post-ops:eltwise_tanh; null where there are none
-    auxiliary        string  such as alg:convolution_direct or alg:logsoftmax axis:1; null where there is none
+    attributes       string  such as attr-scratchpad:user attr-post-ops:eltwise_tanh; null if there are none
+    auxiliary        string  such as alg:convolution_direct or alg:logsoftmax axis:1; null if there is none
     problem          string  dimensions as printed, such as mb64_ic1oc6_... or 64x120:120x84
     name             string  primitive and implementation: the kernel's name in the Trace
     kind             string  one of analysis.trace.KINDS
@@ -23,13 +23,13 @@ ended, so the order of lines is the order of ends.
     layout           string  layouts without bias, such as "src abcd, wei Acdb16a, dst aBcd16b"
     algorithm        string  how it computes: direct, gemm, brgemm, winograd, ..., after the function, such as "tanh, jit"
     m, n, k          Int64   of inner_product, matmul and gemm_api: the result is m x n, row-major
-    batch            Int64   how many such products one call computes
+    batch            Int64   number of these products per call
     transpose        string  such as NT, relative to row-major operands; null for blocked layouts
-    flops            Int64   operations the problem needs, a multiply-accumulate is two; null where the problem does not tell
+    flops            Int64   operations that the problem needs, a multiply-accumulate is two; null if the problem does not say
 
-Its `attrs` count what else was there: "parse_failures" (lines that start as verbose lines and cannot be read; up to 20 of their
+Its `attrs` count the other lines: "parse_failures" (lines that start like verbose lines and cannot be read; up to 20 of their
 line numbers are in "failed_lines"), "without_time" (executed primitives whose lines end before the duration, as cut or edited
-ones do) and "other_lines" (information, creation, graph partitions).
+lines do) and "other_lines" (information, creation, graph partitions).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _START = rf"{stream.ONEDNN_START}(?:v\d+,)?(?:(?P<stamp_ms>[0-8]?\d{{1,12}})(?:\
 _EXEC = rf"^{_START}(?:primitive,)?exec,(?P<body>.*),(?P<duration_ms>\d+(?:\.\d*)?(?:e[-+]?\d+)?)\s*$"
 _EXEC_WITHOUT_TIME = rf"^{_START}(?:primitive,)?exec,(?P<body>.*?),?\s*$"
 _EXECUTED = rf"{_START}(?:primitive,)?exec\b"
-_SEVERAL_PRIMITIVES = rf"{_START}(?:graph|ukernel),exec\b"  # what is inside of them is printed too
+_SEVERAL_PRIMITIVES = rf"{_START}(?:graph|ukernel),exec\b"  # the primitives inside have lines of their own
 _OTHER = (
     rf"{_START}(?:(?:primitive|graph|common|ukernel|sycl|ocl|engine|memory),)?"
     r"(?:info|create|create_nested|compile|error|warning|warn|check|dispatch|stack)(?:[:_][\w:]+)?,"
@@ -70,7 +70,7 @@ _GPU = re.compile(r"_verbose,(?:v\d+,)?info,gpu,engine,(\d{1,4}),(?:[^\n]*,)?nam
 
 
 def parse(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return the executed primitives (columns above) of the library's part of a stream: its lines as stream.split gives them."""
+    """Return the executed primitives (columns above) in the library's lines of a stream, as returned by stream.split."""
     strings = stream.strings_of(lines["text"])
     numbers = lines["line_number"].to_numpy(np.int64)
     fields = stream.extract(strings, _EXEC)
@@ -81,7 +81,7 @@ def parse(lines: pd.DataFrame) -> pd.DataFrame:
     executed = np.flatnonzero(matched)[readable]
     table = pd.DataFrame({"line_number": numbers[executed]})
     table["wall_ns"] = _wall_ns(fields.iloc[executed])
-    # six digits are printed: rounding to tenths of ps first undoes the error of the binary fraction, so that ties are ties
+    # six digits are printed: rounding to tenths of ps first removes the error of the binary fraction, so ties stay ties
     table["duration_ns"] = np.rint(np.round(duration_ms[readable] * 1e6, 4)).astype(np.int64)
     details = described.take(codes[readable]).reset_index(drop=True)
     table = pd.concat([table, details], axis=1)
@@ -90,7 +90,7 @@ def parse(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def header_of(lines: pd.Series) -> dict[str, Any]:
-    """Return what the library said of itself: version, commit, isa, runtime, gpu_runtime, threads (int), as far as printed."""
+    """Return the library's header: version, commit, isa, runtime, gpu_runtime, threads (int), as far as printed."""
     text = "\n".join(lines[lines.str.contains(",info,", regex=False)])
     result: dict[str, Any] = {}
     for name, pattern in _HEADER_PATTERNS.items():
@@ -107,7 +107,7 @@ def gpus_of(lines: pd.Series) -> dict[int, str]:
 
 
 def _describe(bodies: pd.Series) -> tuple[pd.DataFrame, npt.NDArray[np.int64]]:
-    """Return a row per distinct description and, for each body, its row: a program repeats few primitives many times."""
+    """Return one row per distinct description, and the row of each body: a program repeats few primitives many times."""
     codes, distinct = pd.factorize(bodies)
     rows = [primitive.describe(body) for body in distinct]
     table = pd.DataFrame(rows, columns=list(primitive.COLUMNS)).astype(dict(primitive.COLUMNS))
@@ -140,7 +140,7 @@ def _count_others(
 
 
 def _lack_only_their_time(strings: pa.Array[Any], asked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return which of the lines asked for describe an executed primitive and end before its duration."""
+    """Return which of the chosen lines describe an executed primitive and end before its duration."""
     result = np.zeros(len(strings), dtype=bool)
     if asked.any():
         bodies = stream.extract(strings.filter(pa.array(asked)), _EXEC_WITHOUT_TIME)["body"].fillna("")

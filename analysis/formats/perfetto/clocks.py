@@ -1,7 +1,7 @@
-"""Times of several clocks on one: Perfetto's packets name the clock of their time, and snapshots tell clocks of one moment.
+"""Times of several clocks, converted to one: packets name their clock, and snapshots read several clocks at one moment.
 
-Numbers below 64 are clocks of the system (6, the time since boot, is the usual one), those up to 127 are a sequence's own, which
-may count on from the packet before.
+Numbers below 64 are clocks of the system (6, the time since boot, is the usual one). Those up to 127 are a sequence's own clocks,
+which may count from the previous packet.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LAST = 1 << 62
 
 
 def aligned(time: Integers, clock: Integers, sequence: Integers, snapshots: list[tuple[int, Any]]) -> tuple[Integers, Flags]:
-    """Return packets' times in ns on the clock since boot, and which of them nothing relates to it: they stay as they are.
+    """Return packets' times in ns on the boot clock, and which of them have no relation to it and stay unchanged.
 
     clock: 0 is the trace's own. snapshots: with the rows of their packets.
     """
@@ -43,7 +43,7 @@ def aligned(time: Integers, clock: Integers, sequence: Integers, snapshots: list
 
 
 def _table(snapshots: list[tuple[int, Any]], sequence: Integers) -> pd.DataFrame:
-    """Return a row for each clock of each snapshot. sequence_of: the sequence, -1 for clocks of the system."""
+    """Return a row for each clock of each snapshot. sequence_of: the clock's sequence, -1 for clocks of the system."""
     rows = [
         {
             "snapshot": number, "row": row, "sequence": int(sequence[row]), "clock": int(one.id),
@@ -58,13 +58,13 @@ def _table(snapshots: list[tuple[int, Any]], sequence: Integers) -> pd.DataFrame
 
 
 def _offset(pairs: pd.DataFrame, number: int, boot: int) -> int | None:
-    """Return what to add to a clock's times, from the first snapshot of both clocks."""
+    """Return the offset of the boot clock from a clock, from the first snapshot of both; None if there is none."""
     both = pairs[pairs["clock"] == number].merge(pairs[pairs["clock"] == boot], on="snapshot")
     return int(both["at_y"].iloc[0] - both["at_x"].iloc[0]) if len(both) else None
 
 
 def _of_sequence(result: Integers, rows: Integers, pairs: pd.DataFrame, number: int, boot: int) -> bool:
-    """Put the times of a sequence's own clock on the clock since boot, in place; return whether a snapshot tells how."""
+    """Convert the times of a sequence's own clock to the boot clock, in place; return whether a snapshot relates them."""
     own = pairs[pairs["clock"] == number].merge(
         pairs[pairs["clock"] == boot][["snapshot", "at"]], on="snapshot", suffixes=("", "_boot")
     )

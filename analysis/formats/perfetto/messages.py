@@ -1,6 +1,6 @@
-"""Perfetto's messages as far as they are read. Field numbers are those of protos/perfetto/trace/*.proto.
+"""The parts of Perfetto's messages that are read. Field numbers are those of protos/perfetto/trace/*.proto.
 
-Track events, render stages and what else may be there by the million is decoded as columns, and has no class here.
+Track events, render stages and other messages that may come by the million are decoded as columns, and have no class here.
 """
 
 from __future__ import annotations
@@ -67,5 +67,5 @@ def classes() -> dict[str, Any]:
 
 
 def text(value: bytes) -> str:
-    """Return a text as it is said in a message; what is no UTF-8 is replaced."""
+    """Decode a text of a message; invalid UTF-8 is replaced."""
     return value.decode("utf8", errors="replace")

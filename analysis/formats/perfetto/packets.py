@@ -1,7 +1,7 @@
 """A Perfetto trace's packets as columns: track events and render stages with their names, tracks and times.
 
-A packet belongs to a sequence, in which texts, clocks and defaults are said once and referred to by number, until the sequence
-says that all of that is void. Here such a stretch of a sequence is a generation.
+A packet belongs to a sequence. A sequence defines texts, clocks and defaults once and then refers to them by number, until it
+clears them all. The stretch between two clears is called a generation here.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _EVENT_INTEGERS = {"type": 9, "track": 11, "name_iid": 10, "category_iid": 3, "d
 _EVENT_NAME, _EVENT_CATEGORY, _LEGACY = 23, 22, 6
 _STAGE_INTEGERS = {"duration": 2, "queue": 13, "stage": 14, "gpu": 11, "name_iid": 20, "old_queue": 3, "old_stage": 4}
 _STAGE_NAME = 17
-_MOST_UNPACKED = 1 << 30  # bytes of packets that a trace holds packed
+_MOST_UNPACKED = 1 << 30  # bytes to which compressed packets of a trace may unpack
 
 
 @dataclass
 class Packets:
-    """What a file holds.
+    """The content of a file.
 
-    events, stages: columns start_ns, sequence (int64), order (the packet's place), name (string); events have type, track,
-    category and legacy (whether they are of the old kind), stages have duration, queue, gpu. tracks: descriptors by uuid, as
-    signed numbers. threads: descriptors of the old kind, by sequence. unread: how many packets of which kind are not read.
-    diagnostics: oddities, counted.
+    events, stages: columns start_ns, sequence (int64), order (the packet's position), name (string). Events also have type,
+    track, category and legacy (whether they are of the old kind); stages have duration, queue, gpu. tracks: descriptors by
+    uuid, as signed numbers. threads: descriptors of the old kind, by sequence. unread: numbers of packets that are not read, by
+    kind. diagnostics: oddities, counted.
     """
 
     events: pd.DataFrame
@@ -48,14 +48,14 @@ class Packets:
 
 
 def read(path: Path) -> Packets:
-    """Return a file's packets; raises EvidenceError when it cannot be read or is none."""
+    """Return a file's packets; raise EvidenceError if it cannot be read or is not a trace."""
     content = packed.read_content(path)
     try:
         packets = _unpacked(_split(content), path)
         return _PacketReader(packets).read()
     except (DecodeError, ValueError, zlib.error) as error:
         shown = " ".join(str(error).split())[:200]
-        raise EvidenceError(f"{path}: no Perfetto trace, or damaged or cut short ({shown}); record or export it again") from error
+        raise EvidenceError(f"{path}: not a Perfetto trace, damaged or cut short ({shown}); record or export it again") from error
 
 
 def _split(content: bytes) -> list[bytes]:
@@ -64,7 +64,7 @@ def _split(content: bytes) -> list[bytes]:
 
 
 def _unpacked(packets: list[bytes], path: Path) -> list[bytes]:
-    """Return the packets with those in place that others hold in packed form."""
+    """Return the packets, with compressed ones replaced by the packets inside them."""
     _, buffer, starts, ends = _joined(packets)
     _, blocks = decode(buffer, starts, ends, (), (messages.ZLIB_PACKETS, messages.ZSTD_PACKETS))
     if not any(len(rows) for rows, _, _ in blocks.values()):
@@ -86,7 +86,7 @@ def _inflated(content: bytes, left: int, path: Path) -> bytes:
     stream = zlib.decompressobj()
     plain = stream.decompress(content, max(left, 0) + 1)
     if not stream.eof and len(plain) <= left:
-        raise EvidenceError(f"{path}: packed packets are cut short; record the trace again")
+        raise EvidenceError(f"{path}: compressed packets are cut short; record the trace again")
     return plain
 
 
@@ -95,7 +95,7 @@ def _of_zstd(content: bytes, path: Path) -> bytes:
 
 
 def _joined(packets: list[bytes]) -> tuple[bytes, npt.NDArray[np.uint8], Integers, Integers]:
-    """Return messages one after the other, as a buffer too, and where each begins and ends."""
+    """Return the concatenated messages, as bytes and as a buffer, and where each begins and ends."""
     content = b"".join(packets)
     lengths = np.fromiter(map(len, packets), dtype=np.int64, count=len(packets))
     ends = np.cumsum(lengths)
@@ -103,7 +103,7 @@ def _joined(packets: list[bytes]) -> tuple[bytes, npt.NDArray[np.uint8], Integer
 
 
 class _PacketReader:
-    """Takes packets apart."""
+    """Decodes packets."""
 
     def __init__(self, packets: list[bytes]) -> None:
         self.content, self.buffer, starts, ends = _joined(packets)
@@ -119,7 +119,7 @@ class _PacketReader:
         self.generation = pd.factorize(pd.MultiIndex.from_arrays([self.sequence, turn]))[0].astype(np.int64)
 
     def read(self) -> Packets:
-        """Return what the packets hold."""
+        """Return the packets' content."""
         self.diagnostics: dict[str, int] = {}
         names, categories, stages = self._interned()
         clock, track = self._defaults()
@@ -147,7 +147,7 @@ class _PacketReader:
         return [(row, one.FromString(self.content[begin:end])) for row, begin, end in zip(rows, begins, ends, strict=True)]
 
     def _interned(self) -> tuple[pd.Series, pd.Series, pd.Series]:
-        """Return names, categories and stages of render stages by generation and number."""
+        """Return the interned names, categories and render stages, by generation and number."""
         result: tuple[dict[tuple[int, int], str], ...] = ({}, {}, {})
         for row, interned in self._messages(messages.INTERNED, "Interned"):
             generation = int(self.generation[row])
@@ -157,7 +157,7 @@ class _PacketReader:
         return names, categories, stages
 
     def _defaults(self) -> tuple[Integers, Integers]:
-        """Return each packet's clock, 0 for the trace's own, and its generation's track for events without one."""
+        """Return each packet's clock, 0 for the trace's own, and the default track of its generation, for events without one."""
         clock, track = self.fields[messages.CLOCK].copy(), np.zeros(len(self.sequence), dtype=np.int64)
         defaults = self._messages(messages.DEFAULTS, "Defaults")
         if defaults:
@@ -165,7 +165,7 @@ class _PacketReader:
             rows = pd.DataFrame({"generation": self.generation[at], "row": at, "which": np.arange(len(defaults))})
             packets = pd.DataFrame({"generation": self.generation, "row": np.arange(len(clock))})
             result = pd.merge_asof(packets, rows, on="row", by="generation")
-            which = result["which"].fillna(len(defaults)).to_numpy(np.int64)  # the last place: nothing was said
+            which = result["which"].fillna(len(defaults)).to_numpy(np.int64)  # the last one stands for no defaults
             clock = np.where(clock == 0, np.array([*(int(one.clock) for _, one in defaults), 0], dtype=np.int64)[which], clock)
             track = np.array([*(signed(one.event.track) for _, one in defaults), 0], dtype=np.int64)[which]
         return clock, track
@@ -196,7 +196,7 @@ class _PacketReader:
         return kept
 
     def _stages(self, names: pd.Series, stages: pd.Series, time: Integers) -> pd.DataFrame:
-        """Return the GPUs' render stages; packets that only describe such are left out."""
+        """Return the GPUs' render stages; packets that only describe stages are left out."""
         rows, begins, ends = self.blocks[messages.STAGE]
         fields, blocks = decode(self.buffer, begins, ends, tuple(_STAGE_INTEGERS.values()), (_STAGE_NAME,))
         columns = {name: fields[number] for name, number in _STAGE_INTEGERS.items()}
@@ -218,7 +218,7 @@ class _PacketReader:
         return timed
 
     def _texts(self, rows: Integers, own: Blocks, interned: pd.Series, iids: Integers, what: str) -> pd.Series:
-        """Return texts of messages: their own, or those that were interned under their numbers; null where there is none."""
+        """Return the texts of messages: their own, or those interned under their numbers; null if there is none."""
         texts = np.full(len(rows), None, dtype=object)
         keys = pd.MultiIndex.from_arrays([self.generation[rows], iids])
         codes, distinct = pd.factorize(keys)
@@ -236,5 +236,5 @@ class _PacketReader:
 
 
 def signed(value: int) -> int:
-    """Return a number of 64 bits as it stands in a column of int64."""
+    """Return an unsigned 64-bit number as the int64 with the same bits."""
     return value - (1 << 64) if value >= 1 << 63 else value

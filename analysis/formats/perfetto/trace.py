@@ -1,9 +1,9 @@
 """Perfetto traces: slices of tracks, and GPUs' render stages.
 
-Slices are ranges on their threads; a track that is no thread's counts as one of its own. Whoever writes traces of GPUs through
-Perfetto says by the slices' category what they are: rocprofv3 writes kernel_dispatch, memory_copy and hip_api, exports of
-kernelscope the names of its tables. Only from these two are slices taken for kernels, copies and calls; render stages always are
-work of a GPU.
+Slices are ranges on their threads; a track without a thread counts as a thread of its own. Tools that write GPU traces through
+Perfetto give the kind of a slice by its category: rocprofv3 writes kernel_dispatch, memory_copy and hip_api, exports of
+kernelscope write the names of its tables. Only in traces of these two do slices become kernels, copies and calls; render stages
+are always GPU work.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from kernelscope.analysis.trace import Trace, conform, thread_names
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 _OURS = "kernelscope"
 _ROCPROF = {"kernel_dispatch": "kernels", "memory_copy": "copies", "hip_api": "calls", "hsa_api": "calls", "rccl_api": "calls"}
-_TABLES = ("steps", "ranges", "operators", "calls", "kernels", "graphs", "copies", "syncs")  # that our own exports have
+_TABLES = ("steps", "ranges", "operators", "calls", "kernels", "graphs", "copies", "syncs")  # in our own exports
 _LINES = "host_lines"
-_STREAM = re.compile(r"^(?P<device>.+?) stream (?P<stream>\d{1,18}|not told)(?:, process \d+)?$")
+_STREAM = re.compile(r"^(?P<device>.+?) stream (?P<stream>\d{1,18}|unknown|not told)(?:, process \d+)?$")  # the last: old exports
 _CPU = re.compile(r"^kernels of the CPU(?:, thread (?P<stream>\d{1,18}))?(?:, process \d+)?$")
 _AGENT = re.compile(r"AGENT \[(?P<agent>[^\]]{1,20})\](?:.*?(?:QUEUE|STREAM) \[(?P<queue>\d{1,18})\])?")
 _THREAD = re.compile(r"^(?:.*\()?(?:thread )?(?P<thread>\d{1,18})\)?(?:, process \d+)?$")
@@ -37,9 +37,9 @@ _OPERATIONS = (
     (re.compile(r"DEVICE_?TO_?DEVICE", re.I), "device to device"), (re.compile(r"HOST_?TO_?HOST", re.I), "host to host"),
 )  # fmt: skip
 _LAST_NS = 4_000_000_000_000_000_000
-_OWN_TRACKS = 1 << 48  # numbers of tracks that are no thread's begin here
+_OWN_TRACKS = 1 << 48  # numbers of tracks without a thread begin here
 
-# fields of a packet that tell it, and their wire types
+# fields that identify a packet, and their wire types
 _FIELDS = dict.fromkeys((3, 8, 10, 13, 41, 42, 58, 79, 87, 98), 0) | dict.fromkeys(
     (1, 2, 4, 5, 6, 7, 9, 11, 12, 33, 34, 35, 36, 37, 43, 44, 45, 46, 47, 50, 51, 53, 54, 59, 60, 61, 66, 67, 69, 89, 90,
      124, 126, 133), 2,
@@ -49,7 +49,7 @@ _LOOKED_AT = 16  # packets
 
 
 def matches(head: Head) -> bool:
-    """Return whether the content begins with packets as Perfetto writes them."""
+    """Return whether the content begins with Perfetto's packets."""
     content, position, telling = head.content, 0, False
     try:
         for number in range(_LOOKED_AT):
@@ -72,13 +72,13 @@ def matches(head: Head) -> bool:
 
 
 def _partly(content: bytes, position: int) -> bool:
-    """Return whether a packet that goes on beyond the content begins as one does."""
+    """Return whether a packet that is cut off at the end of the content begins like Perfetto's."""
     key, _ = varint(content, position)
     return key >> 3 in _TELLING and _FIELDS.get(key >> 3) == key & 7
 
 
 def _fields(content: bytes, position: int, end: int) -> frozenset[int] | None:
-    """Return the numbers of a packet's fields; None where it is no packet."""
+    """Return the numbers of a packet's fields; None if it is not a packet."""
     result = set()
     while position < end:
         key, position = varint(content, position)
@@ -91,17 +91,17 @@ def _fields(content: bytes, position: int, end: int) -> frozenset[int] | None:
 
 
 def read(path: Path) -> Trace:
-    """Read a trace; raises EvidenceError when it cannot be read or holds neither slices nor render stages."""
+    """Read a trace; raise EvidenceError if it cannot be read or holds neither slices nor render stages."""
     result = packets.read(path)
     diagnostics = result.diagnostics
     tracks = _tracks(result)
     if len(tracks) and tracks["ours"].any():
-        # an export counts from its first event, and a time of zero is none in captures: everything is 1 ns later
+        # an export counts from its first event, and a zero time means no time in captures: shift everything by 1 ns
         result.events["start_ns"] += 1
     slices = _slices(result, tracks, diagnostics)
     if slices.empty and result.stages.empty:
-        shown = ", ".join(f"{name} {count:,}" for name, count in result.unread.items()) or "nothing that is known"
-        raise EvidenceError(f"{path}: the trace holds no slices and no work of a GPU ({shown}); record with track_event enabled")
+        shown = ", ".join(f"{name} {count:,}" for name, count in result.unread.items()) or "nothing known"
+        raise EvidenceError(f"{path}: the trace holds no slices and no GPU work ({shown}); record with track_event enabled")
     trace = Trace(diagnostics=diagnostics)
     parts = {table: slices[(slices["table"] == table).to_numpy()] for table in set(slices["table"])}
     _count(diagnostics, "lines of the host in an export, not read", len(parts.get(_LINES, ())))
@@ -134,13 +134,13 @@ def _tracks(packets: Packets) -> pd.DataFrame:
 
 
 def _keys(events: pd.DataFrame) -> Any:
-    """Return what tells an event's track: its uuid, or the sequence where it has none (as text, as both are numbers)."""
+    """Return the keys of events' tracks: the uuid, or the sequence if there is none; as text, because both are numbers."""
     sequence = "sequence " + events["sequence"].astype("string")
     return events["track"].astype("string").mask(events["track"] == 0, sequence).to_numpy(dtype=object)
 
 
 def _track(result: Packets, uuid: int, sequence: int) -> tuple[Any, ...]:
-    """Return process, thread's number, name, and whether kernelscope or rocprofv3 wrote the track."""
+    """Return process, thread number, name, and whether kernelscope or rocprofv3 wrote the track."""
     line: list[Any] = []
     at = uuid
     while at in result.tracks and len(line) < 32:
@@ -195,7 +195,7 @@ def _slices(packets: Packets, tracks: pd.DataFrame, diagnostics: dict[str, int])
 
 
 def _table_of(slices: pd.DataFrame, tracks: pd.DataFrame) -> Any:
-    """Return the Trace's table that each slice is for: its category says so in traces of kernelscope and rocprofv3."""
+    """Return the Trace's table for each slice; in traces of kernelscope and rocprofv3 its category gives it."""
     ours = tracks["ours"].to_numpy(dtype=bool)[slices["track"].to_numpy()]
     category = slices["category"].astype("string")
     own = category.where(category.isin(_TABLES) & ours)
@@ -229,7 +229,7 @@ def _calls(parts: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _steps(parts: dict[str, pd.DataFrame], diagnostics: dict[str, int]) -> pd.DataFrame:
-    """Return steps of our own exports; those of several sides overlap, and are none of one loop."""
+    """Return steps of our own exports; steps of several sides overlap, do not form one loop, and are left out."""
     rows = _of("steps", parts).sort_values("start_ns", kind="stable")
     if (rows["start_ns"].iloc[1:].to_numpy() < rows["end_ns"].iloc[:-1].to_numpy()).any():
         _count(diagnostics, "steps of several sides, left out", len(rows))
@@ -238,7 +238,7 @@ def _steps(parts: dict[str, pd.DataFrame], diagnostics: dict[str, int]) -> pd.Da
 
 
 def _work(parts: dict[str, pd.DataFrame], table: str, tracks: pd.DataFrame) -> pd.DataFrame:
-    """Return device work of slices: the track's name tells device and stream."""
+    """Return device work from slices; the track's name gives device and stream."""
     rows = _of(table, parts)
     places = [_place(str(name)) for name in tracks["name"]]
     track = rows["track"].to_numpy(dtype=np.int64)
@@ -252,7 +252,7 @@ def _work(parts: dict[str, pd.DataFrame], table: str, tracks: pd.DataFrame) -> p
 
 
 def _place(name: str) -> tuple[str | None, int | None]:
-    """Return device and stream that a track's name tells."""
+    """Return the device and stream in a track's name."""
     if match := _CPU.match(name):
         return "cpu", int(match["stream"]) if match["stream"] else None
     if match := _STREAM.match(name):
@@ -291,19 +291,19 @@ def _of_stages(packets: Packets) -> pd.DataFrame:
 
 def _info(packets: Packets, tracks: pd.DataFrame, trace: Trace) -> dict[str, Any]:
     ours = bool(tracks["ours"].any()) if len(tracks) else False
-    notes = ["arguments of slices, arrows between them and counters are not read"]
+    notes = ["arguments of slices, flows between them and counters are not read"]
     named = [(thread, name) for thread, name in zip(tracks["thread"].tolist(), tracks["name"].tolist(), strict=True) if name]
     if packets.unread:
         notes.append(f"packets that are not read: {', '.join(f'{name} {count:,}' for name, count in packets.unread.items())}")
     if ours:
-        notes.append("an export of kernelscope: what its tables had and slices do not show (launches, details) is not in it")
+        notes.append("an export of kernelscope: it lacks columns that slices cannot show (launches, details)")
     devices = [str(name) for name in trace.kernels["device"].dropna().unique()]
     info: dict[str, Any] = {
         "source": {"format": "perfetto", "tool": "Perfetto", "version": None, "schema": None},
         "clock": "relative",
         "devices": [{"device": name, "name": None} for name in devices],
         "threads": thread_names.named(named),
-        "unavailable": {} if len(trace.kernels) else {"kernels": "no slice is told to be work of a device"},
+        "unavailable": {} if len(trace.kernels) else {"kernels": "no slice is marked as device work"},
         "notes": notes,
     }
     if packets.unread:

@@ -1,8 +1,8 @@
-"""Profiles of Triton's Proton: a tree of scopes whose leaves are kernels with their added times.
+"""Profiles of Triton's Proton: a tree of scopes whose leaves are kernels with the sums of their times.
 
-What a frame says is its own: those around it do not hold it again. Every frame with a time on a device is a kernel, and the
-frames around it are its scope; __proton_launch_metadata holds kernels that the user's own launch hooks ran. Instrumented kernels
-have cycles in place of times, and samples of a program counter are no executions: both are counted and not read.
+A frame's metrics are its own and not included in those of the frames around it. Every frame with a time on a device is a kernel,
+and the frames around it are its scope; __proton_launch_metadata holds kernels that the user's own launch hooks ran. Instrumented
+kernels have cycles in place of times, and program counter samples are not executions: both are counted and not read.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ _DEVICES = msgspec.json.Decoder(dict[str, dict[str, dict[str, Any]]])
 
 @dataclass
 class _KernelRows:
-    """Kernels as they are met. others: how many frames have which metric that is not read. doubtful: frames with a time that is
-    none, or without a number of executions.
+    """Kernels and host scopes in the order of the tree.
+
+    others: how many frames have each metric that is not read. doubtful: frames with an invalid time or number of executions.
     """
 
     kernels: list[dict[str, Any]] = field(default_factory=list)
@@ -59,13 +60,13 @@ class _KernelRows:
 
 
 def matches(head: Head) -> bool:
-    """Return whether this is a list that begins with a tree of frames with metrics."""
+    """Return whether the file is a list that begins with a tree of frames with metrics."""
     text = head.text.lstrip()
     return head.is_text and text.startswith("[") and _FRAME.search(text) is not None and _TIME.search(text) is not None
 
 
 def read(path: Path) -> Trace:
-    """Read a profile; raises EvidenceError when it cannot be read or is none."""
+    """Read a profile; raise EvidenceError if it cannot be read or is not one."""
     try:
         parts = _LIST.decode(read_content(path))
         rows, devices = _KernelRows(), []
@@ -75,7 +76,7 @@ def read(path: Path) -> Trace:
             else:
                 devices += _devices(_DEVICES.decode(part))
     except msgspec.ValidationError as error:
-        raise EvidenceError(f"{path}: no profile of Proton ({error}); write it again") from error
+        raise EvidenceError(f"{path}: not a profile of Proton ({error}); write it again") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EvidenceError(f"{path}: not JSON, or cut short ({error}); write the profile again") from error
     if not rows.kernels and not rows.host:
@@ -102,7 +103,7 @@ def read(path: Path) -> Trace:
 
 
 def _walk(root: msgspec.Raw, rows: _KernelRows) -> None:
-    """Add the kernels of a tree: from frame to frame, not by recursion, as trees of Python's stacks are deep."""
+    """Add the kernels of a tree, without recursion, as trees of Python stacks are deep."""
     waiting: list[tuple[msgspec.Raw, str]] = [(root, "")]
     while waiting:
         raw, scope = waiting.pop()
@@ -119,7 +120,7 @@ def _add(node: _Node, scope: str, rows: _KernelRows) -> None:
         if name not in _READ and not name.startswith("cpu_time") and value not in (0, None):
             rows.others[name] = rows.others.get(name, 0) + 1
     if node.frame.name == _ROOT and not scope:
-        return  # it has zeros for what some frame has
+        return  # it has zeros for metrics of other frames
     host = next((_time(metrics, f"cpu_{key}", factor) for key, factor in _TIME_KEYS.items() if f"cpu_{key}" in metrics), None)
     if host is not None:
         name = f"{scope}/{node.frame.name}" if scope else node.frame.name
@@ -159,7 +160,7 @@ def _prefix(kind: str) -> str:
 
 
 def _devices(properties: dict[str, dict[str, dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Return the devices as info has them."""
+    """Return the devices as listed in info."""
     result = []
     for kind, numbers in properties.items():
         for number, facts in numbers.items():
@@ -174,10 +175,10 @@ def _devices(properties: dict[str, dict[str, dict[str, Any]]]) -> list[dict[str,
 
 
 def _notes(rows: _KernelRows) -> list[str]:
-    notes = ["layers are the frames around a kernel: the program's own scopes, or Python's stack"]
+    notes = ["layers are the frames around a kernel: the program's own scopes, or the Python stack"]
     if any(_HOOK in (row["layer"] or "") for row in rows.kernels):
         notes.append(f"kernels below {_HOOK} were run to count a launch's operations and bytes, not by the program")
     if rows.others:
         shown = ", ".join(f"{name} {count:,}" for name, count in sorted(rows.others.items())[:_NAMED])
-        notes.append(f"metrics that are not read, by frames that have them: {shown}")
+        notes.append(f"metrics that are not read, with the number of frames that have them: {shown}")
     return notes

@@ -1,4 +1,4 @@
-"""AMD's ROCm profilers: rocprofv3 (SQLite, CSV, JSON), rocprof and rocprofv2 (CSV), rpd (SQLite)."""
+"""AMD's ROCm profilers: rocprofv3 (SQLite, CSV, JSON, printed summaries), rocprof and rocprofv2 (CSV), rpd (SQLite)."""
 
 from kernelscope.analysis.formats.format import Format
 
@@ -7,4 +7,5 @@ FORMATS = (
     Format("rocprof-json", "rocprofv3 --output-format json", f"{__name__}.sdk_json", 18),
     Format("rocprof-csv", "rocprof, rocprofv2, rocprofv3: traces as CSV", f"{__name__}.trace_csv", 80),
     Format("rocprof-stats", "rocprof, rocprofv3 --stats: totals as CSV", f"{__name__}.stats_csv", 81),
+    Format("rocprof-summary", "rocprofv3 --summary: totals as printed", f"{__name__}.summary", 82),
 )

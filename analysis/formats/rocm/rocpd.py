@@ -12,12 +12,12 @@ from kernelscope.analysis.trace import Trace
 
 
 def matches(head: Head) -> bool:
-    """Return whether these are rocpd's tables: with a database's id behind their names, or rpd's without one."""
+    """Return whether these are rocpd's tables: rocprofv3's, whose names end with a database id, or rpd's, whose do not."""
     return bool(rocpd_v3.parts(head.tables)) or head.tables >= rpd.SIGNS
 
 
 def read(path: Path) -> Trace:
-    """Return the Trace of a database; raise EvidenceError when it is damaged or no such database."""
+    """Return the Trace of a database; raise EvidenceError if it is damaged or another database."""
     with Database(path) as database:
         if rocpd_v3.parts(database.tables):
             trace = rocpd_v3.read(database)
@@ -27,5 +27,5 @@ def read(path: Path) -> Trace:
             raise EvidenceError(f"{path}: no rocpd tables; name the .db file that rocprofv3 wrote, or an .rpd file")
     log = path.with_name(f"{path.name}-wal")
     if log.is_file() and log.stat().st_size:
-        trace.info["notes"].append("a write-ahead log lies beside the file and was not read: some rows may be missing")
+        trace.info["notes"].append("the write-ahead log beside the file was not read: some rows may be missing")
     return trace

@@ -1,8 +1,8 @@
 """rocpd databases of rocprofv3 (ROCm 6.4 and later) and rocprof-sys, schemas 3 and 4.
 
-Names of tables end with the database's id; a merged file holds several sets of them. Views are never used. Device work and the
+Names of tables end with the database's id; a merged file holds several sets of tables. Views are never used. Device work and the
 call that launched it share the stack_id of their events. From schema 4.1 on, tracks say where work ran, and categories have a
-table of their own. The environment of the process, which the file holds too, is not read.
+table of their own. The file also holds the environment of the process, which is not read.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _KNOWN = (
 
 
 def parts(tables: Collection[str]) -> list[str]:
-    """Return the ids, as names of tables end with them, of the sets of tables that a file holds."""
+    """Return the id suffixes of the sets of tables in a file."""
     result = {match[1] for name in tables if (match := _STRINGS.fullmatch(name))}
     return sorted(suffix for suffix in result if f"rocpd_event{suffix}" in tables or f"rocpd_region{suffix}" in tables)
 
 
 def read(database: Database) -> Trace:
-    """Return the Trace of all sets of tables; raise EvidenceError where they are of several hosts, whose clocks differ."""
+    """Return the Trace of all sets of tables; raise EvidenceError if they come from several hosts, whose clocks differ."""
     findings = RowsRead()
     sets = [_Set(database, suffix, findings) for suffix in parts(database.tables)]
     nodes = {node for part in sets for node in part.nodes}
@@ -110,7 +110,7 @@ class _Set:
 
     @cached_property
     def agents(self) -> pd.DataFrame:
-        """What devices there are: by id, with what a Trace calls them."""
+        """The devices by id, with their names in a Trace."""
         texts = ("text:type", "text:name", "text:product_name")
         rows = self.load("info_agent", ("id",), ("absolute_index", "type_index", *texts))
         gpu = rows["type"].astype("object").map({"GPU": True, "CPU": False})
@@ -120,7 +120,7 @@ class _Set:
         return rows.assign(device=pd.Series(named, index=rows.index, dtype="object"))
 
     def devices(self) -> list[dict[str, Any]]:
-        """Return what is known of each GPU."""
+        """Return what is known about each GPU."""
         gpus = self.agents[self.agents["type"].astype("object") == "GPU"]
         result = []
         for row in gpus.astype("object").to_dict("records"):
@@ -134,13 +134,13 @@ class _Set:
 
     @cached_property
     def events(self) -> pd.DataFrame:
-        """Category, stack and message of the events, by id."""
+        """Category and stack of the events, by id."""
         rows = self.load("event", ("id",), ("category_id", "stack_id"))
         return rows.drop_duplicates("id").set_index("id")
 
     @cached_property
     def messages(self) -> dict[int, str | None]:
-        """The texts of markers by event: they stand in their events' data."""
+        """The texts of markers by event, from their events' data."""
         marked = [number for number, name in self.categories.items() if name and work.is_marker(name)]
         wanted = self.events.index[self.events["category_id"].isin(marked)]
         if not len(wanted):
@@ -156,7 +156,7 @@ class _Set:
         return rows.drop_duplicates("id").set_index("id")
 
     def timed(self, table: str, needed: tuple[str, ...], others: tuple[str, ...] = ()) -> pd.DataFrame:
-        """Return rows of a table with where they ran, the stack_id of their events (null for 0) and their category."""
+        """Return rows of a table with the place where they ran, the stack_id of their events (null for 0) and their category."""
         rows = self.load(table, needed, ("event_id", "track_id", *_PLACE, *others))
         if rows["track_id"].notna().any():
             placed = self.tracks.reindex(rows["track_id"].fillna(-1))
@@ -182,7 +182,7 @@ class _Set:
 
     @staticmethod
     def _real(ids: pd.Series, numbers: dict[int, int]) -> pd.Series:
-        """Return the operating system's numbers; an id that has no row is taken for such a number itself."""
+        """Return the operating system's numbers for ids; an id without a row is taken to be such a number itself."""
         return ids.map(numbers).astype("Int64").fillna(ids)
 
     def kernels(self) -> None:
@@ -239,7 +239,7 @@ class _Set:
         self.findings.add("copies", work.copies(frame, work.texts(rows["name_id"], self.strings), sides[0], sides[1]))
 
     def memory(self) -> None:
-        """Read what takes and gives back memory; scratch memory is the runtime's own, and has no addresses."""
+        """Read allocations and frees of memory; scratch memory belongs to the runtime and has no addresses."""
         needed = ("start", "end", "text:type", "size")
         rows = self.timed("memory_allocate", needed, ("text:level", "address"))
         kind, level = rows["type"].astype("object"), rows["level"].astype("object")
@@ -258,12 +258,12 @@ class _Set:
         work.allocations(self.findings, frame[plain])
 
     def regions(self) -> pd.DataFrame:
-        """Return what the host did: calls of APIs, ranges and functions."""
+        """Return the host's API calls, ranges and functions."""
         rows = self.timed("region", ("start", "end", "name_id"))
         return self._host_rows(rows, rows["start"], rows["end"], work.texts(rows["name_id"], self.strings))
 
     def instants(self) -> pd.DataFrame:
-        """Return what the host did in no time: marks of ROCTX, mainly."""
+        """Return host events without a duration, mainly ROCTX marks."""
         rows = self.timed("sample", ("timestamp",), ("name_id",))
         names = work.texts(rows["name_id"], self.strings)
         messages = rows["event_id"].map(self.messages)
@@ -289,7 +289,7 @@ class _Set:
 
 
 def _message(text: str) -> str | None:
-    """Return the marker's text in an event's data; None where it has none."""
+    """Return the marker's text in an event's data; None if there is none."""
     try:
         result = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

@@ -1,7 +1,7 @@
-"""Databases of rpd (rocmProfileData's rpd_tracer) and of rocprof's import into them, schemas 1 to 3.
+"""Databases of rpd (rocmProfileData's rpd_tracer), also those imported from rocprof, schemas 1 to 3.
 
-rocpd_op holds what devices did, rocpd_api what the host did, rocpd_api_ops relates them. What a launch asked for stands in
-rocpd_kernelapi and rocpd_copyapi. Times are ns.
+rocpd_op holds device work, rocpd_api the host's calls and ranges, and rocpd_api_ops relates them. The arguments of launches and
+copies are in rocpd_kernelapi and rocpd_copyapi. Times are in ns.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _KNOWN = (
 _COPY = re.compile(r"^(?:Copy|Fill|hipMemcpy|hipMemset|Memcpy|Memset)", re.IGNORECASE)
 _KERNEL = re.compile(r"kernel|^Task$|^Dispatch", re.IGNORECASE)
 _NO_WORK = re.compile(r"^(?:Barrier|Marker)", re.IGNORECASE)  # packets of a queue that compute nothing
-_GLOBAL_SIZE = re.compile(r"hipExtModuleLaunchKernel|hipHccModuleLaunchKernel")  # their grids are counted in work-items
-_RANGES = ("UserMarker", "UserRange")  # ROCTX's ranges and marks: the text is the argument
+_GLOBAL_SIZE = re.compile(r"hipExtModuleLaunchKernel|hipHccModuleLaunchKernel")  # their grids count work-items
+_RANGES = ("UserMarker", "UserRange")  # ROCTX's marks and ranges: the text is the argument
 _KINDS = {1: "HostToDevice", 2: "DeviceToHost", 3: "DeviceToDevice", 0: "HostToHost"}  # hipMemcpyKind
 
 
@@ -65,7 +65,7 @@ class _RpdDatabase:
 
     @cached_property
     def launches(self) -> pd.DataFrame:
-        """The call of each operation, by the operation's id; one that several calls claim has the first."""
+        """The call of each operation, by the operation's id; of several calls, the first."""
         rows = sqlite_columns.load(self.database, "rocpd_api_ops", ("api_id", "op_id"))
         return rows.dropna().drop_duplicates("op_id").set_index("op_id")
 
@@ -102,7 +102,7 @@ class _RpdDatabase:
         self.copies(rows[copy], common[copy], kind[copy])
 
     def kernels(self, rows: pd.DataFrame, common: pd.DataFrame) -> None:
-        """Add kernels; those without a description have the name that the launch tells."""
+        """Add kernels; those without a description get the name from their launch."""
         asked = self._asked("rocpd_kernelapi", (*_GRID, *_BLOCK, "groupSegmentSize", "kernelName_id"), rows["correlation"])
         older = self._asked("rocpd_kernelop", (*_BLOCK, "groupSegmentSize", "kernelName_id"), rows["id"], "op_ptr_id")
         name_id = asked["kernelName_id"].fillna(older["kernelName_id"])
@@ -140,7 +140,7 @@ class _RpdDatabase:
         return sorted({int(number) for column in columns for number in column.dropna().unique()})
 
     def _asked(self, table: str, columns: tuple[str, ...], ids: pd.Series, key: str = "api_ptr_id") -> pd.DataFrame:
-        """Return what a call or an operation asked for, row by row of `ids`, null where the table does not tell."""
+        """Return the arguments of calls or operations, aligned with `ids`, null where the table has none."""
         rows = sqlite_columns.load(self.database, table, (key,), columns).drop_duplicates(key).set_index(key)
         result = rows.reindex(ids.fillna(-1))
         return result.reset_index(drop=True)
@@ -156,7 +156,7 @@ class _RpdDatabase:
         known = pd.Series(work.texts(rows["domain_id"], self.strings), dtype="object").to_numpy(object)
         by_name = function.fillna("").str.extract(r"^_*(hip|hsa|nccl|rccl)", expand=False).fillna("hip").to_numpy(object)
         domain = np.where(mine, "roctx", np.where(pd.isna(known) | (known == ""), by_name, known))
-        # a domain of another kind, such as Python's, is no API
+        # a domain of another kind, such as Python's, is not an API
         work.add_host_rows(
             self.findings,
             pd.DataFrame(

@@ -1,6 +1,6 @@
-"""rocprofv3's JSON: records with numbers, and tables of what kinds, operations, kernels and agents the numbers mean.
+"""rocprofv3's JSON: records with numbers, and tables of the kinds, operations, kernels and agents that the numbers stand for.
 
-A file holds one process or several. Records are decoded by type, so that nothing but what is wanted becomes Python objects.
+A file holds one process or several. Records are decoded by type, so only the wanted fields become Python objects.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _READ = frozenset({"kernel_dispatch", "memory_copy", "memory_allocation"})
 
 
 class _Record(msgspec.Struct, frozen=True, gc=False):
-    """What may stand in any of these objects; fields that it lacks are null."""
+    """The base of all objects; fields that the file lacks are null."""
 
 
 class _Handle(_Record, frozen=True, gc=False):
@@ -161,7 +161,7 @@ def matches(head: Head) -> bool:
 
 
 def read(path: Path) -> Trace:
-    """Return the Trace of all processes in a file; raise EvidenceError where it is damaged."""
+    """Return the Trace of all processes in a file; raise EvidenceError if it is damaged."""
     content = read_content(path).removeprefix(b"\xef\xbb\xbf")
     result = _decoded(path, content, _SdkFile, "")
     del content
@@ -195,7 +195,7 @@ class _ProcessReader:
         self.kinds = process.strings.buffer_records
 
     def devices(self) -> list[dict[str, Any]]:
-        """Return what is known of each GPU."""
+        """Return what is known about each GPU."""
         result = []
         for agent in self.process.agents:
             if agent.type == _GPU:
@@ -306,7 +306,7 @@ class _ProcessReader:
         self.findings.add("copies", result.assign(duration_ns=result["end_ns"] - result["start_ns"]))
 
     def memory(self, records: list[_Allocation]) -> None:
-        """Add what takes and gives back memory."""
+        """Add allocations and frees of memory."""
         place = "memory_allocation"
         _, names = self._names(records, place)
         operation = pd.Series(names, dtype="object").fillna("")
@@ -323,7 +323,7 @@ class _ProcessReader:
         work.allocations(self.findings, frame)
 
     def host(self, place: str, records: list[_Call]) -> None:
-        """Add calls of an API, or ranges of ROCTX."""
+        """Add calls of an API, or ROCTX ranges."""
         domain, function = self._names(records, place)
         launched = self._launched(records, place)
         messages = {one.key: one.value for one in self.process.strings.marker_api} if work.is_marker(place) else {}
@@ -354,7 +354,7 @@ def _device(agent: _Agent) -> str | None:
 
 
 def _address(raw: msgspec.Raw) -> int | None:
-    """Return an address that is a number, a text in base 16 or an object of one of them; None for the null pointer."""
+    """Return an address given as a number, a hexadecimal text or an object with one of them; None for the null pointer."""
     try:
         result = msgspec.json.decode(raw)
         result = next(iter(result.values()), None) if isinstance(result, dict) else result

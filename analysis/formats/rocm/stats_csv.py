@@ -1,7 +1,7 @@
 """Totals as CSV: rocprofv3 --stats (*_stats.csv) and rocprof --stats (*.stats.csv, *.hip_stats.csv).
 
-All have the same titles. The file's name says what was summed up, or the names in it do: domains, functions of HIP and HSA,
-directions of copies; all else is kernels.
+All have the same titles. The file's name says what was summed, or the names in it do: domains, functions of HIP and HSA,
+directions of copies; all other names are kernels.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
@@ -23,7 +22,6 @@ from kernelscope.analysis.formats.rocm.work import RowsRead
 from kernelscope.analysis.trace import Trace
 
 _TITLES = frozenset({"name", "calls", "totaldurationns"})
-_KINDS = ("kernels", "copies", "calls", "ranges")
 _FILES = (
     (re.compile(r"domain_stats"), None),
     (re.compile(r"kernel_stats"), "kernels"),
@@ -32,7 +30,6 @@ _FILES = (
     (re.compile(r"(?:hip|hsa|rccl|rocdecode|rocjpeg|hipfile|rocshmem)(?:_api)?_stats"), "calls"),
     (re.compile(r"(?:memory_allocation|scratch_memory)_stats"), "calls"),
 )  # fmt: skip
-_DOMAINS = {"KERNEL_DISPATCH": "kernels", "MEMORY_COPY": "copies", "MARKER_API": "ranges", "COUNTER_COLLECTION": "kernels"}
 _DOMAIN = re.compile(r"[A-Z]+(?:_[A-Z]+)*_API(?:_EXT)?|MEMORY_ALLOCATION|SCRATCH_MEMORY|OMPT|KFD(?:_[A-Z]+)*")
 _FUNCTION = re.compile(
     r"(?:__)?hip[A-Z]\w*|hsa_\w+|nccl(?:All|Broadcast|Reduce|Send|Recv|Group|Comm|Get|Gather|Scatter|Bcast)\w*|roc(?:Dec|Jpeg)\w+"
@@ -40,7 +37,7 @@ _FUNCTION = re.compile(
 
 
 def matches(head: Head) -> bool:
-    """Return whether the first line holds the titles that rocprof's totals have."""
+    """Return whether the first line has the titles of rocprof's totals."""
     return head.is_text and bool(head.content) and csv_tables.head_titles(head.text) >= _TITLES | {"percentage"}
 
 
@@ -61,38 +58,29 @@ def read(path: Path) -> Trace:
     findings.diagnostics["rows without a name, number or time"] += int((~usable).sum())
     frame = frame[usable]
     if frame.empty:
-        raise EvidenceError(f"{path}: no row with a name, calls and a time; record again, something must run on the GPU")
+        raise EvidenceError(f"{path}: no row with a name, calls and a time; record again while something runs on the GPU")
     _sort_out(path, frame, findings)
     if usable.all() and not again.any():
         _complete(table, frame, findings)
     trace = findings.trace({"format": "rocprof-stats", "tool": "rocprof", "version": None, "schema": None}, [])
-    trace.info["unavailable"]["times"] = "totals only; record with --kernel-trace for when kernels ran"
+    trace.info["unavailable"]["times"] = "totals only; record with --kernel-trace to see when kernels ran"
     return trace
 
 
 def _sort_out(path: Path, frame: pd.DataFrame, findings: RowsRead) -> None:
-    """Add the rows to the tables that they are of."""
-    domain = frame["name"].map(lambda name: name in _DOMAINS or _DOMAIN.fullmatch(name) is not None)
+    """Add each row to the table where it belongs."""
+    domain = frame["name"].map(lambda name: name in work.DOMAINS or _DOMAIN.fullmatch(name) is not None)
     of_file = next((kind for pattern, kind in _FILES if pattern.search(path.name)), None)
     kinds = frame["name"].map(lambda name: _kind(name, of_file))
-    for kind in _KINDS:
-        rows = frame[kinds == kind]
-        if kind == "kernels":
-            names = {name: work.kernel_name(name) for name in rows["name"]}
-            findings.add("kernels", rows.assign(name=rows["name"].map(names)))
-        elif kind == "copies":
-            operations = np.array([work.operation(name) for name in rows["name"]], dtype=object)
-            findings.add("copies", rows.drop(columns="name").assign(operation=operations))
-        else:
-            findings.add("totals", rows.assign(table=kind))
+    work.add_totals(findings, frame, kinds)
     if domain.all():
-        findings.notes.append("totals of whole domains: kernels have no names here; name the kernel_stats.csv beside it")
+        findings.notes.append("totals of whole domains, without names of kernels; name the kernel_stats.csv beside it")
 
 
 def _complete(table: CsvTable, frame: pd.DataFrame, findings: RowsRead) -> None:
-    """Add what rows lack to their total as a kernel, where the table is one of kernels, and say how much they are of it."""
+    """Add the part of a kernel table's total that its rows lack as one kernel, and note the rows' share."""
     of_kernels = "kernels" in findings.rows and not set(findings.rows) - {"kernels", "copies"}
-    if not of_kernels or frame["name"].isin(_DOMAINS).any():  # what lacks may be calls
+    if not of_kernels or frame["name"].isin(work.DOMAINS).any():  # the missing rows may be calls
         return
     step = text_tables.resolution(table.column("totaldurationns"), "ns")
     lacking = unlisted.of(frame["duration_ns"], table.column("percentage"), step)
@@ -103,9 +91,9 @@ def _complete(table: CsvTable, frame: pd.DataFrame, findings: RowsRead) -> None:
 
 
 def _kind(name: str, of_file: str | None) -> str:
-    """Return the table that a row is of; of_file: what the file's name says."""
-    if name in _DOMAINS:
-        return _DOMAINS[name]
+    """Return the table to which a row belongs; of_file: the table that the file's name indicates, if any."""
+    if name in work.DOMAINS:
+        return work.DOMAINS[name]
     if of_file is not None:
         return of_file
     if work.is_copy(name):

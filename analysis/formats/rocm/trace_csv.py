@@ -1,7 +1,7 @@
 """Traces as CSV: rocprofv3's *_trace.csv and counter_collection.csv, rocprofv2's results, rocprof's results.csv.
 
-Each file holds one kind of work. What a column does not tell is null: no process for kernels of rocprofv3, no bytes for copies,
-and for rocprof, which writes only products of launch dimensions, no shapes.
+Each file holds one kind of work. Values that the file lacks are null: the process of rocprofv3's kernels, the bytes of copies.
+rocprof writes only the products of launch dimensions: its grids and blocks are numbers of workgroups and of work-items.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _UNTIMED = "kernels without times; record with rocprof --timestamp on, or rocpro
 
 
 def matches(head: Head) -> bool:
-    """Return whether the first line holds the titles of one of the traces."""
+    """Return whether the first line has the titles of one of the traces."""
     return head.is_text and bool(head.content) and _kind(csv_tables.head_titles(head.text)) is not None
 
 
 def read(path: Path) -> Trace:
-    """Return the Trace of a table; raise EvidenceError when it holds none of the traces."""
+    """Return the Trace of a table; raise EvidenceError if it is none of these traces."""
     table = csv_tables.read(path)
     reader = _kind(frozenset(table.rows.columns))
     if reader is None:
@@ -45,7 +45,7 @@ def read(path: Path) -> Trace:
 
 
 def _kind(titles: frozenset[str]) -> Callable[[CsvTable, RowsRead], None] | None:
-    """Return what reads a table of these titles."""
+    """Return the function that reads a table with these titles, if any."""
     if "kernelname" in titles and titles & {"gpuid", "agentid"} and titles & {"queueid", "dispatchid"}:
         return _kernels
     timed = {"starttimestamp", "endtimestamp"} <= titles
@@ -103,7 +103,9 @@ def _kernels(table: CsvTable, findings: RowsRead) -> None:
     findings.diagnostics["kernels without a name"] += int(frame["name"].isna().sum())
     frame["grid"], frame["block"] = work.shape(shapes, _GRID, _SIZES), work.shape(shapes, _SIZES)
     if len(frame) and "gridsizex" not in table.rows:
-        findings.notes.append("the table tells no launch shapes, only how many work-items a grid and a workgroup have")
+        frame["block"] = table.numbers("workgroupsize", "wgr").astype("string")
+        frame["grid"] = work.number_of_blocks(table.numbers("gridsize", "grd"), table.numbers("workgroupsize", "wgr"))
+        findings.notes.append("the table has no launch shapes: grid and block are numbers of workgroups and of work-items")
     findings.add("kernels", findings.timed("kernels", frame))
 
 
@@ -113,7 +115,7 @@ def _copies(table: CsvTable, findings: RowsRead) -> None:
     frame["process"], frame["correlation"] = table.numbers("processid", "pid"), table.numbers("correlationid")
     names = pd.Categorical(table.column("direction").astype("object"))
     source, destination = (_agents(table.column(f"{side}agentid")) for side in ("source", "destination"))
-    # an agent's number tells no CPU: the direction does
+    # an agent's number does not say whether it is a CPU: the direction does
     kind = pd.Series(names, dtype="object").map({name: work.operation(name) for name in names.categories})
     source = np.where(kind.str.startswith("host").fillna(False).to_numpy(bool), "cpu", source)
     destination = np.where(kind.str.endswith("host").fillna(False).to_numpy(bool), "cpu", destination)
@@ -161,7 +163,7 @@ def _memory(table: CsvTable, findings: RowsRead) -> None:
 
 
 def _address(text: object) -> int | None:
-    """Return the number of an address such as 0x00007ffb26354000; None for the null pointer and for what is none."""
+    """Return an address such as 0x00007ffb26354000 as a number; None for the null pointer and for other texts."""
     try:
         number = int(text, 16) if isinstance(text, str) else 0
     except ValueError:

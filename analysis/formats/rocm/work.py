@@ -1,6 +1,6 @@
-"""What all formats of ROCm's profilers share: how rows of a Trace are made of what they call agents, domains and operations.
+"""Shared by all formats of ROCm's profilers: rows of a Trace from their agents, domains and operations.
 
-Devices are numbered as ROCm numbers its agents, CPUs first, which is how PyTorch's traces of ROCm number them too.
+Devices have the numbers of ROCm's agents, CPUs first, as in PyTorch's traces on ROCm.
 """
 
 from __future__ import annotations
@@ -23,31 +23,33 @@ from kernelscope.analysis.trace import Trace, conform
 from kernelscope.analysis.trace.categories import named, of_codes
 
 _DEMANGLED = 4000  # names; one takes about a millisecond and a program has hundreds of kernels
-_SUFFIX = re.compile(r"(?: \[clone \.kd\]|\.kd)$")  # of the kernel's descriptor, which the name stands for
+_SUFFIX = re.compile(r"(?: \[clone \.kd\]|\.kd)$")  # marks the name of the kernel's descriptor
 _SIDES = re.compile(r"(host|device|[hd])_?to_?(host|device|[hd])(?![a-z])", re.IGNORECASE)
 _MARKERS = re.compile(r"marker|roctx", re.IGNORECASE)
 _CALLS = re.compile(r"hip|hsa|[rn]ccl|rocdec|rocjpeg|rocshmem|mpi|pthread|ompt", re.IGNORECASE)
 _MARK = re.compile(r"roctxMark")
 _NOT_NESTED = re.compile(r"roctx(?:ProcessRange|RangeSt)")
 _NO_RANGE = re.compile(r"^roctx(?:GetThreadId|Profiler|Name)")  # functions of ROCTX that open no range
+# tables of a Trace to which totals of these domains belong; those of all others are calls
+DOMAINS = {"KERNEL_DISPATCH": "kernels", "MEMORY_COPY": "copies", "MARKER_API": "ranges", "COUNTER_COLLECTION": "kernels"}
 _DEVICES_NOTE = "ROCm numbers all its agents, CPUs first: the lowest number here may be HIP's device 0"
 
 
 @dataclass
 class RowsRead:
-    """What a reader finds: rows by table of the Trace, diagnostics by name, and lines about what is left out."""
+    """The result of a reader: rows by table of the Trace, diagnostics by name, and notes on what is left out."""
 
     rows: dict[str, list[pd.DataFrame]] = field(default_factory=dict)
     diagnostics: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
 
     def add(self, table: str, rows: pd.DataFrame) -> None:
-        """Take rows for a table."""
+        """Add rows to a table."""
         if len(rows):
             self.rows.setdefault(table, []).append(rows)
 
     def timed(self, what: str, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows that have a start and, not before it, an end, in the order of their starts; below zero is no time."""
+        """Return the rows with a start and an end that is not before it, in order of starts; negative times count as missing."""
         start, end = (rows[edge].to_numpy(np.int64, na_value=-1) for edge in ("start_ns", "end_ns"))
         known = (start >= 0) & (end >= 0)
         backwards = known & (end < start)
@@ -58,7 +60,7 @@ class RowsRead:
         return rows[good].iloc[order].reset_index(drop=True)
 
     def trace(self, source: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]) -> Trace:
-        """Return the Trace of all that was found. devices: what is known of each, of which those at work are listed."""
+        """Return the Trace of all rows. devices: what is known about each; those with kernels or copies are listed, else all."""
         trace = Trace()
         for table, parts in self.rows.items():
             setattr(trace, table, conform(table, pd.concat(parts, ignore_index=True)))
@@ -84,19 +86,19 @@ class RowsRead:
 
 
 def device(number: int | None, is_gpu: bool | None = True) -> str | None:
-    """Return what a Trace calls an agent; None where it is not known."""
+    """Return the name of an agent in a Trace; None if unknown."""
     if number is None or number < 0 or is_gpu is None:
         return None
     return f"rocm:{number}" if is_gpu else "cpu"
 
 
 def texts(numbers: pd.Series, names: Mapping[int, str | None]) -> pd.Categorical:
-    """Return texts for numbers that name them, null where none is known."""
+    """Return the texts that numbers stand for, null where unknown."""
     return named(numbers.astype("Int64").array, names.get)
 
 
 def shape(rows: pd.DataFrame, size: Sequence[str], divisor: Sequence[str] = ()) -> pd.Categorical:
-    """Return three columns as x,y,z; divisor: columns to divide these by, rounding up, as work-items are put into workgroups."""
+    """Return three columns as x,y,z; divisor: columns by which to divide them, rounding up, as work-items form workgroups."""
     columns = [*size, *divisor]
     if any(name not in rows for name in columns):
         return pd.Categorical([None] * len(rows), categories=pd.Index([], dtype="str"))
@@ -111,8 +113,14 @@ def shape(rows: pd.DataFrame, size: Sequence[str], divisor: Sequence[str] = ()) 
     return of_codes(number, shapes)
 
 
+def number_of_blocks(items: pd.Series, block: pd.Series) -> pd.Series:
+    """Return how many workgroups of this size all work-items make, rounding up, as text; null if either is unknown."""
+    known = (items >= 1) & (block >= 1)
+    return (-(-items.where(known) // block.where(known))).astype("Int64").astype("string")
+
+
 def kernel_name(text: str | None) -> str | None:
-    """Return a kernel's name as source has it: demangled, without the mark of its descriptor; None for none."""
+    """Return a kernel's name as in the source: demangled, without the suffix of its descriptor; None if there is none."""
     plain = _SUFFIX.sub("", (text or "").strip())
     if not plain:
         return None
@@ -120,7 +128,7 @@ def kernel_name(text: str | None) -> str | None:
 
 
 def kernel_names(names: Mapping[int, str | None]) -> dict[int, str | None]:
-    """Return kernels' names as source has them; the first thousands that are mangled are demangled."""
+    """Return kernels' names as in the source; only the first few thousand mangled names are demangled."""
     mangled = 0
     result: dict[int, str | None] = {}
     for number, name in names.items():
@@ -142,17 +150,30 @@ def operation(name: str | None) -> str:
 
 
 def is_copy(name: str) -> bool:
-    """Return whether a name in a table of totals is a direction of copies and no kernel."""
+    """Return whether a name in a table of totals is a direction of copies rather than a kernel."""
     return (
         re.match(r"(?:MEMORY_COPY_|hc[Mm]em)?(?:Copy|Memcpy|(?:HOST|DEVICE)_TO_)", name) is not None
         and _SIDES.search(name) is not None
     )
 
 
+def add_totals(findings: RowsRead, rows: pd.DataFrame, kinds: pd.Series) -> None:
+    """Add totals. rows: name, count, duration_ns, ...; kinds: for each of them kernels, copies, calls or ranges."""
+    for kind, mine in rows.groupby(kinds, sort=False):
+        if kind == "kernels":
+            names = {name: kernel_name(name) for name in mine["name"]}
+            findings.add("kernels", mine.assign(name=mine["name"].map(names)))
+        elif kind == "copies":
+            operations = np.array([operation(name) for name in mine["name"]], dtype=object)
+            findings.add("copies", mine.drop(columns="name").assign(operation=operations))
+        else:
+            findings.add("totals", mine.assign(table=kind))
+
+
 def copies(frame: pd.DataFrame, names: Any, source: Any, destination: Any) -> pd.DataFrame:
     """Return the frame with operation and device.
 
-    names: a pd.Categorical of directions. source and destination: arrays of devices, None where not known.
+    names: a pd.Categorical of directions. source and destination: arrays of devices, None if unknown.
     """
     operations = {name: operation(name) for name in names.categories}
     kind = pd.Series(names, dtype="object").map(operations).fillna("other").to_numpy(object, copy=True)
@@ -165,7 +186,7 @@ def copies(frame: pd.DataFrame, names: Any, source: Any, destination: Any) -> pd
 
 
 def is_marker(domain: str) -> bool:
-    """Return whether a domain's records are of ROCTX."""
+    """Return whether a domain's records are ROCTX's."""
     return _MARKERS.search(domain) is not None
 
 
@@ -175,13 +196,13 @@ def is_call(domain: str) -> bool:
 
 
 def api(domain: str) -> str:
-    """Return what a Trace calls an API: runtime for HIP, else the domain's own name such as hsa or rccl."""
+    """Return the name of an API in a Trace: runtime for HIP, else the domain's own name, such as hsa or rccl."""
     low = domain.lower()
     return "runtime" if "hip" in low and "hipfile" not in low else low.split("_")[0]
 
 
 def add_host_rows(findings: RowsRead, rows: pd.DataFrame) -> None:
-    """Sort what the host did into calls and ranges.
+    """Sort host rows into calls and ranges.
 
     rows: start_ns, end_ns, process, thread, correlation, domain, function (the operation), message (the text of a range).
     """
@@ -199,7 +220,7 @@ def add_host_rows(findings: RowsRead, rows: pd.DataFrame) -> None:
 
 
 def _ranges(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return ranges and marks; what ROCTX's function is called tells whether they nest."""
+    """Return ranges and marks; the name of the ROCTX function says whether they nest."""
     function = rows["function"].astype("category")
     mark = _asked(function, lambda text: bool(_MARK.match(text))) | (rows["start_ns"] == rows["end_ns"]).to_numpy(bool)
     frame = rows[["start_ns", "end_ns", "thread"]].copy()
@@ -210,15 +231,15 @@ def _ranges(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _asked(values: pd.Series, function: Any) -> Any:
-    """Return a function's answer for each text, asked once for each; false for null."""
+    """Return a function's answer for each text, called once per distinct text; false for null."""
     outcomes = np.array([*(bool(function(str(text))) for text in values.cat.categories), False], dtype=bool)
     return outcomes[values.cat.codes.to_numpy()]
 
 
 def allocations(findings: RowsRead, rows: pd.DataFrame) -> None:
-    """Add events of memory: what is given back has the size and the device of what was taken at its address last.
+    """Add memory events: a free has the size and device of the last allocation at its address.
 
-    rows: time_ns, address, bytes, device, thread, taken (whether memory was taken).
+    rows: time_ns, address, bytes, device, thread, taken (whether memory was allocated).
     """
     good = (rows["time_ns"].notna() & rows["address"].notna()).to_numpy(bool)
     findings.diagnostics["memory events without time or address"] += int((~good).sum())
@@ -236,14 +257,14 @@ def allocations(findings: RowsRead, rows: pd.DataFrame) -> None:
 
 
 def stream(streams: pd.Series, queues: pd.Series) -> pd.Series:
-    """Return what tells the streams of device work: HIP's streams, or queues where only the default stream is there or none."""
+    """Return the streams of device work: HIP's, or the queues if there is no stream, or only one beside several queues."""
     known = streams.notna().any()
     alone = known and streams.nunique() == 1 and queues.nunique() > 1
     return streams if known and not alone else queues
 
 
 def integers(values: Sequence[Any], what: str) -> pd.Series:
-    """Return whole numbers (None where unknown) as Int64; raise EvidenceError for those that no such number can be."""
+    """Return whole numbers (None if unknown) as Int64; raise EvidenceError if one does not fit."""
     try:
         return pd.Series(pd.array(list(values), dtype="Int64"))
     except (TypeError, ValueError, OverflowError) as error:
@@ -251,7 +272,7 @@ def integers(values: Sequence[Any], what: str) -> pd.Series:
 
 
 def unread(database: Database, known: Sequence[str], suffix: str = "") -> dict[str, int]:
-    """Return the tables of rocpd that have rows and are not known, by name, and how many."""
+    """Return the numbers of rows of rocpd's unknown tables that have any, by name."""
     result = {}
     names = Names(known)
     for table in sorted(database.tables.beginning("rocpd_")):

@@ -1,4 +1,4 @@
-"""Samples of GPUs as text: nvidia-smi and DCGM."""
+"""GPU samples as text: nvidia-smi and DCGM."""
 
 from kernelscope.analysis.formats.format import Format
 

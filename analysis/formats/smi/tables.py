@@ -1,13 +1,13 @@
 """Reader of GPU samples as text: nvidia-smi's query CSV, dmon, pmon and plain table; DCGM's CSV and dcgmi dmon.
 
-Each becomes one table of raw cells, one row a value, with these columns:
+Each becomes one table of raw cells, one row per value, with these columns:
 
-    sample   int64   the line (query, dmon) or table that the value comes from, in the file's order
-    time_ns  Int64   ns since the epoch, as if the clock were on UTC where the file tells no zone; null where it has no time
-    device   Int64   the GPU's number; null where the file does not tell it
-    process  Int64   process of which the value is; null for those of the whole GPU
+    sample   int64   the line (query, dmon) or table from which the value comes, in the file's order
+    time_ns  Int64   ns since the epoch, taking the clock as UTC if the file gives no zone; null if it has no time
+    device   Int64   the GPU's number; null if the file does not give it
+    process  Int64   the process to which the value belongs; null for values of the whole GPU
     field    str     the column's name in the file, without its unit
-    unit     str     the unit that the file tells; empty where it tells none
+    unit     str     the unit in the file; empty if it gives none
     value    str     the cell without its unit
 
 Sources of the formats: `nvidia-smi --help-query-gpu`, its manual, and real files of drivers 390 to 580 and DCGM 3.
@@ -28,7 +28,7 @@ from kernelscope.analysis.errors import EvidenceError
 
 COLUMNS = ("sample", "time_ns", "device", "process", "field", "unit", "value")
 
-_SEARCHED = 200  # lines at a file's start among which a header must be
+_SEARCHED = 200  # lines at a file's start that must include a header
 _HEADER_CELL = re.compile(r"[a-z][\w.]{0,80}(?: ?\[[^\]]{1,16}\])?", re.IGNORECASE)
 _FIELD = re.compile(
     r"(?:utilization|memory|power|temperature|clocks|clocks_throttle_reasons|clocks_event_reasons|fan|pcie|ecc|encoder|enforced)"
@@ -39,8 +39,8 @@ _IDENTITY_FIELDS = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "serial", "g
 _NAME_FIELDS = ("name", "gpu_name")
 _TIME_FIELDS = ("timestamp", "time", "date", "datetime")
 
-# Formats may stand indented in a document. A header of dmon or pmon begins with a column that they have: others' comments of
-# GPUs are no headers.
+# Formats may be indented in a document. After gpu, a header of dmon or pmon has one of their columns, unlike other comments on
+# GPUs.
 _MONITOR = re.compile(
     r"^[ \t]{0,80}#[ ]*(?:Date[ ,]+)?(?:Time[ ,]+)?gpu[ ,]+"
     r"(?:pid|pwr|g?temp|mtemp|sm|mem|enc|dec|jpg|ofa|mclk|pclk|[pt]viol|fb|bar1|ccpm|[sd]becc|pci|[rt]xpci)\b",
@@ -78,9 +78,9 @@ _CELL = r"^(.*?) ?(%|[KMG]i?B(?:/s)?|m?W|[KMG]?Hz|[mu]?[Jsv]|C)?$"
 
 @dataclass
 class SmiReadings:
-    """What a file holds. form: which of the formats; names: of devices, by their number; notes: what to know of the values.
+    """The content of a file. form: the format; names: of devices, by number; notes: remarks on the values.
 
-    unreadable: lines that are none of the format's. dated: whether times are those of a calendar.
+    unreadable: lines that do not fit the format. dated: whether times have a date. zoned: whether times have a zone.
     """
 
     form: str
@@ -95,7 +95,7 @@ class SmiReadings:
 
 
 def form_of(text: str) -> str | None:
-    """Return which of the formats a text is, None for none of them."""
+    """Return the format of a text, None if it has none of these."""
     first = text.lstrip().split("\n", 1)[0].strip().lower().replace(" ", "")
     if first == DCGM_HEADER:
         return "DCGM CSV"
@@ -109,13 +109,13 @@ def form_of(text: str) -> str | None:
 
 
 def is_headless(text: str) -> bool:
-    """Return whether a text begins as query CSV does that was written without its header: a time and a unit, or two units."""
+    """Return whether a text begins like query CSV without its header: with a time and a unit, or two units."""
     cells = [cell.strip() for cell in text.lstrip()[:_WIDEST].split("\n", 1)[0].split(",")]
     return bool(re.match(_STAMP, cells[0])) + sum(bool(_MEASURED.fullmatch(cell)) for cell in cells) > 1
 
 
 def parse(text: str, place: str) -> SmiReadings:
-    """Return the samples in a text; raise EvidenceError when it is none of the formats, or one without its header."""
+    """Return the samples in a text; raise EvidenceError if it has none of the formats, or lacks its header."""
     form = form_of(text)
     if form is None:
         raise EvidenceError(
@@ -129,7 +129,7 @@ def parse(text: str, place: str) -> SmiReadings:
     if form == "table" or not end or not rest.strip():
         return readers[form](text)
     readings = readers[form](whole + end)
-    readings.unreadable += 1  # a line without its end may be cut in a number: 69.6 W may stand as 6
+    readings.unreadable += 1  # a line without its end may be cut within a number: 6 for 69.6 W
     return readings
 
 
@@ -143,13 +143,13 @@ def _is_header(line: str) -> bool:
 
 
 def _header_line(text: str) -> str | None:
-    """Return the first line that names fields of a query, among the first lines."""
+    """Return the first of the leading lines that names fields of a query."""
     start = text[: 1 << 16].split("\n", _SEARCHED)[:_SEARCHED]
     return next((line.rstrip("\r") for line in start if _is_header(line)), None)
 
 
 def _query(text: str) -> SmiReadings:
-    """Read --query-gpu and --query-compute-apps with --format=csv; the header may come again, and be another one."""
+    """Read --query-gpu and --query-compute-apps with --format=csv; the header may repeat, and may change."""
     tables: list[tuple[list[str], list[tuple[int, list[str]]]]] = []
     unreadable = 0
     for number, line in enumerate(_lines(text)):
@@ -189,19 +189,19 @@ def _query_table(header: Sequence[str], rows: Sequence[tuple[int, list[str]]], r
 
 
 def _device(table: pd.DataFrame, readings: SmiReadings) -> pd.Series:
-    """Return the devices' numbers: of the column that tells most of them apart, else by the order of their identities."""
+    """Return the devices' numbers: from the column that distinguishes most of them, else by the order of their identities."""
     numbers = {name: _whole(table[name]) for name in _DEVICE_FIELDS if name in table}
     numbers = {name: values for name, values in numbers.items() if values.notna().any()}
     if numbers:
         best = max(numbers, key=lambda name: numbers[name].nunique())
         if any(not values.equals(numbers[best]) for values in numbers.values()):
-            readings.notes.append(f"of the columns {' and '.join(numbers)} the devices' numbers are those of {best}")
+            readings.notes.append(f"the columns {' and '.join(numbers)} differ: the devices' numbers are those of {best}")
         return numbers[best]
     identity = next((name for name in _IDENTITY_FIELDS if name in table), None)
     if identity is None:
-        readings.notes.append("the file does not tell which GPU a sample is of")
+        readings.notes.append("the file does not say which GPU a sample belongs to")
         return pd.Series(pd.NA, index=table.index, dtype="Int64")
-    readings.notes.append(f"no column has the devices' numbers: they are in the order in which their {identity} appears")
+    readings.notes.append(f"no column has the devices' numbers: they are numbered by the first appearance of their {identity}")
     return pd.Series(pd.factorize(table[identity])[0], index=table.index, dtype="Int64")
 
 
@@ -213,7 +213,7 @@ def _note_names(table: pd.DataFrame, device: pd.Series, readings: SmiReadings) -
 
 
 def _monitor(text: str) -> SmiReadings:
-    """Read dmon and pmon: a line of names and one of units, both starting with #, and again every so many lines."""
+    """Read dmon and pmon: a line of names and one of units, both starting with #, repeated at intervals."""
     readings = SmiReadings("dmon", _nothing())
     parts = []
     names: list[str] = []
@@ -265,13 +265,13 @@ def _monitor_table(
 
 
 def _unwrapped(times: pd.Series) -> pd.Series:
-    """Return times of day with whole days added where they fall back by more than half a day."""
+    """Return times of day, adding a day whenever they fall back by more than half a day."""
     day = 86_400 * 10**9
     return times + (times.diff() < -day // 2).fillna(False).cumsum() * day
 
 
 def _dcgmi(text: str) -> SmiReadings:
-    """Read dcgmi dmon: a line of names starting with #Entity, one with Id and perhaps units, then lines that start with GPU N."""
+    """Read dcgmi dmon: a line of names starting with #Entity, one with Id and possibly units, then lines starting with GPU N."""
     readings = SmiReadings("dcgmi dmon", _nothing())
     names: list[str] = []
     parts: list[list[Any]] = []
@@ -309,7 +309,7 @@ def _dcgm(text: str) -> SmiReadings:
 
 
 def _tables(text: str) -> SmiReadings:
-    """Read nvidia-smi's plain table, once or again and again; names of processes are left out: they can tell paths."""
+    """Read nvidia-smi's plain table, once or repeated; names of processes are left out, as they may be paths."""
     starts = list(_TABLE.finditer(text))
     driver = _DRIVER.search(text)
     readings = SmiReadings("table", _nothing(), version=starts[0][1], driver=driver[1] if driver else None)
@@ -321,7 +321,7 @@ def _tables(text: str) -> SmiReadings:
         rows += _table(number, _date(date) if date else None, _lines(text[start.start() : end]), readings)
     readings.rows = _frame(rows)
     if _header_line(text) is not None:
-        readings.notes.append("the file holds query CSV too, which is not read; put it into a file of its own")
+        readings.notes.append("the file also holds query CSV, which is not read; put it into a separate file")
     return readings
 
 
@@ -357,9 +357,9 @@ def _split(cell: str) -> tuple[str, str]:
 
 
 def _cells(table: pd.DataFrame, units: dict[str, str], skipped: Iterable[str | None], lines: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells of a table's columns, one a row; a unit in a cell stands above that of the heading.
+    """Return the cells of a table's columns, one per row; a unit in a cell takes precedence over the heading's.
 
-    lines: sample, device and what else is known of each row.
+    lines: sample, device and other known columns of each row.
     """
     parts = []
     for name in table.columns.difference([name for name in skipped if name], sort=False):
@@ -396,13 +396,13 @@ def _whole(values: pd.Series) -> pd.Series:
 
 
 def _extract(values: pd.Series, pattern: str) -> pd.DataFrame:
-    """Return the groups of a pattern as columns, looking at each distinct text once: samples repeat few values."""
+    """Return the groups of a pattern as columns, matching each distinct text once: samples repeat few values."""
     codes, distinct = pd.factorize(values)
     return pd.Series(distinct, dtype="str").str.extract(pattern).take(codes).set_axis(values.index)
 
 
 def _times(values: pd.Series) -> tuple[pd.Series, bool]:
-    """Return times in ns since the epoch, and whether the text tells the zone; null where it is no time from 1970 to 2261."""
+    """Return times in ns since the epoch, null unless from 1970 to 2261, and whether the texts give the zone."""
     text = values.str.strip()
     stamp, epoch = _extract(text, _STAMP), _extract(text, _EPOCH)
     dates = stamp[0] + stamp[1] + stamp[2]
@@ -425,7 +425,7 @@ def _times(values: pd.Series) -> tuple[pd.Series, bool]:
 
 
 def _days(date: str) -> int | None:
-    """Return the days from the epoch to a date such as 20201112; None when there is no such day."""
+    """Return the days from the epoch to a date such as 20201112; None if there is no such day, or not from 1970 to 2261."""
     try:
         result = datetime.date(int(date[:4]), int(date[4:6]), int(date[6:]))
     except ValueError:

@@ -1,7 +1,7 @@
-"""Samples of GPUs that nvidia-smi or DCGM wrote as text: power, use, memory, temperature, clocks, anything they count.
+"""GPU samples that nvidia-smi or DCGM wrote as text: power, use, memory, temperature, clocks and all their other counters.
 
-Metrics have the names and units of our own sampler where it has them: watts, bytes, Hz, degrees Celsius, and shares from 0 to 1
-where the tool writes percents. Values of a process have its id behind a colon: gpu_process_memory_bytes:5997.
+Metrics have the names and units of our own sampler if it has them: watts, bytes, Hz, degrees Celsius, and shares from 0 to 1 in
+place of percents. Values of a process have its id after a colon: gpu_process_memory_bytes:5997.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kernelscope.analysis.formats.smi import tables as nvidia_smi
 from kernelscope.analysis.formats.smi.tables import SmiReadings
 from kernelscope.analysis.trace import Trace, conform
 
-# Metric without its unit's ending: the unit where the tool tells none, and the tools' names of it in lower case.
+# Metric without the ending for its unit: the unit if the tool gives none, and the tools' names for it in lower case.
 # dmon says MB and means MiB; its pclk is the clock of the SMs.
 _FIELDS = {
     "gpu_power": ("W", "power.draw pwr power_usage power powr"),
@@ -63,7 +63,7 @@ _FIELDS = {
     "gpu_engine_active": ("", "gract gr_engine_active"),
 }
 _METRICS = {name: (metric, unit) for metric, (unit, names) in _FIELDS.items() for name in names.split()}
-# Where MB are MiB: dmon's columns, and memory in drivers before 331, which wrote the same numbers with the other name
+# Fields in which MB means MiB: dmon's columns, and memory in drivers before 331, which wrote the same numbers with the other unit
 _MEBIBYTES = re.compile(r"fb|bar1|ccpm|memory\.\w+|used_(?:gpu_)?memory")
 # Unit -> ending of the metric's name, factor, divisor (exact, where a factor such as 0.01 is not)
 _UNITS = {
@@ -83,16 +83,16 @@ _ABSENT = (
 _SWITCHES = {"active": 1.0, "not active": 0.0, "enabled": 1.0, "disabled": 0.0, "yes": 1.0, "no": 0.0}
 _NUMBER = re.compile(r"P?(-?\d{1,18}(?:\.\d{1,12})?(?:[eE][+-]?\d{1,2})?)")
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,16}")
-_NUMBERS = "device numbers are those of {}, which CUDA_VISIBLE_DEVICES and CUDA's own order do not change"
+_NUMBERS = "device numbers are those of {}, whatever CUDA_VISIBLE_DEVICES and CUDA's own order are"
 
 
 def matches(head: Head) -> bool:
-    """Whether the text is one that nvidia-smi or DCGM writes. Without its header `read` refuses it: nothing tells the numbers."""
+    """Return whether nvidia-smi or DCGM wrote the text; `read` refuses it without its header, which gives the numbers meaning."""
     return head.is_text and (nvidia_smi.form_of(head.text) is not None or nvidia_smi.is_headless(head.text))
 
 
 def read(path: Path) -> Trace:
-    """Return the Trace of one file of samples; raise EvidenceError when it has no header."""
+    """Return the Trace of one file of samples; raise EvidenceError if it has no header."""
     readings = nvidia_smi.parse(Head(path, read_content(path)).text, str(path))
     rows, diagnostics = _valued(readings.rows)
     rows, clock, untimed = _timed(rows, readings)
@@ -106,7 +106,7 @@ def read(path: Path) -> Trace:
 
 
 def _valued(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return the rows that have a number, with metric and value in the metric's unit, and how many have none."""
+    """Return the rows that have a number, with metric and value in the metric's unit, and counts of the others."""
     cells = rows["value"]
     absent = cells.str.contains(_ABSENT, regex=True).to_numpy(dtype=bool)
     distinct = {cell: _number(cell) for cell in cells[~absent].unique()}
@@ -134,7 +134,7 @@ def _number(cell: str) -> float | None:
 
 
 def _metric(name: str, unit: str) -> tuple[str, int, int]:
-    """Return the metric of a field with the factor and divisor to its unit."""
+    """Return the metric of a field, and the factor and divisor that convert to its unit."""
     key = name.lower()
     plain = re.sub(r"[^a-z0-9]+", "_", key).strip("_")[:80]
     metric, default = _METRICS.get(key, (plain if plain.startswith("gpu_") else f"gpu_{plain}", ""))
@@ -145,7 +145,7 @@ def _metric(name: str, unit: str) -> tuple[str, int, int]:
 
 
 def _timed(rows: pd.DataFrame, readings: SmiReadings) -> tuple[pd.DataFrame, str, int]:
-    """Return the rows with a time, the clock, and how many have none. Without any time, samples of a GPU are numbered."""
+    """Return the rows with a time, the clock, and how many rows have no time. Without any time, a GPU's samples are numbered."""
     known = rows["time_ns"].notna()
     if known.any():
         return rows[known], "wall" if readings.dated else "relative", int((~known).sum())
@@ -162,7 +162,7 @@ def _info(readings: SmiReadings, clock: str, samples: pd.DataFrame) -> dict[str,
     if clock == "none":
         notes.append("the file has no times: samples are numbered 0, 1, 2, ... in place of ns")
     elif clock == "wall" and not readings.zoned:
-        notes.append("times are in the machine's time zone, which the file does not tell: they are read as UTC")
+        notes.append("times are in the machine's time zone, which the file does not give: they are read as UTC")
     devices = [{"device": f"cuda:{number}", "name": name} for number, name in sorted(readings.names.items())]
     others = [device for device in samples["device"].dropna().unique() if device not in {entry["device"] for entry in devices}]
     info: dict[str, Any] = {
@@ -173,5 +173,5 @@ def _info(readings: SmiReadings, clock: str, samples: pd.DataFrame) -> dict[str,
         "notes": notes + list(dict.fromkeys(readings.notes)),
     }
     if samples.empty:
-        info["unavailable"]["samples"] = "the file has a header and no readable sample"
+        info["unavailable"]["samples"] = "the file has a header but no readable sample"
     return info

@@ -1,17 +1,17 @@
-"""Chrome traces of TensorFlow 1's RunMetadata, as timeline.Timeline(step_stats).generate_chrome_trace_format() writes them.
+"""Chrome traces of TensorFlow 1's RunMetadata, as written by timeline.Timeline(step_stats).generate_chrome_trace_format().
 
 `read` returns:
 
-    events    a row for each execution (X): start_ns, duration_ns (int64; whole microseconds in the file), process (the name of
-              its row without " Compute", such as /device:GPU:0/stream:13 or /job:localhost/replica:0/task:0/device:CPU:0),
-              lane (int64, a number of the row's track: TensorFlow packs executions into as few tracks as do not overlap, they
-              are no threads), type (operator's type), node (the node's full name), kernel (the GPU kernel, which only builds
-              for ROCm write)
+    events    one row per execution (X): start_ns, duration_ns (int64; whole microseconds in the file), process (the name of its
+              row without " Compute", such as /device:GPU:0/stream:13 or /job:localhost/replica:0/task:0/device:CPU:0), lane
+              (int64, the number of its track: TensorFlow packs executions into as few tracks as possible without overlap; these
+              are not threads), type (the operator's type), node (the node's full name), kernel (the GPU kernel, which only
+              ROCm builds write)
     counters  memory in use by allocator: time_ns, allocator, bytes
-    others    how many events there are of other phases, by phase: dependencies (s, t), tensors' lives (N, O, D)
+    others    numbers of events of other phases, by phase: dependencies (s, t), lifetimes of tensors (N, O, D)
     untimed   executions without a usable time, which are left out
-    damaged   events with a duration, as only executions have it, of a phase that TensorFlow does not write
-    odd       elements of the list that are no events, which are left out
+    damaged   events of a phase that TensorFlow does not write, but with a duration, which only executions have
+    odd       elements of the list that are not events, which are left out
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _COUNTED = msgspec.json.Decoder(dict[str, int | float])
 
 @dataclass(frozen=True)
 class Timeline:
-    """What a file holds; see the module's documentation."""
+    """The content of a file; see the module's documentation."""
 
     events: pd.DataFrame
     counters: pd.DataFrame
@@ -75,7 +75,7 @@ class Timeline:
 
 
 def read(path: Path | str) -> Timeline:
-    """Return what a file holds; raises EvidenceError when it cannot be read or is none of these."""
+    """Return the content of a file; raise EvidenceError if it cannot be read or is not such a trace."""
     try:
         events, odd = chrome_json.listed(path, read_content(path), _whole, _StepEvent)
         names = {
@@ -131,7 +131,7 @@ def _executions(rows: list[_StepEvent], arguments: list[_Arguments], names: dict
 
 
 def _counters(rows: list[_StepEvent], counted: list[dict[str, Any]]) -> pd.DataFrame:
-    """Return the counters that hold one number, as TensorFlow's do."""
+    """Return the counters that have exactly one number, as TensorFlow's do."""
     table = pd.DataFrame({"time_ns": _nanoseconds(rows, "ts"), "allocator": list(_all(rows, "name")), "bytes": counted})
     single = table["bytes"].map(len) == 1
     table = table[single & (table["time_ns"] >= 0)]
@@ -145,7 +145,7 @@ def _all(rows: Iterable[Any], field: str) -> Iterable[Any]:
 
 
 def _nanoseconds(rows: list[_StepEvent], field: str) -> npt.NDArray[np.int64]:
-    """Return times as integer ns, negative where there is none: exact for integers; fractions of microseconds are rounded."""
+    """Return times as integer ns, negative if missing: exact for integers; fractions of a nanosecond are rounded."""
     values = np.array(list(_all(rows, field)), dtype=None if rows else np.int64)
     if values.dtype == np.int64:
         return np.asarray(np.maximum(values, -1) * 1000, dtype=np.int64)

@@ -1,9 +1,9 @@
 """Timelines of TensorFlow 1's RunMetadata: operators of one step on every device, and a GPU's streams.
 
-A GPU's work stands on a row for its stream and once more on stream:all (kernels) or memcpy (copies): the stream's row counts,
-and the other tells a copy from a kernel, because copies that an operator made bear its name. Rows of streams do not name the
-kernel, unless TensorFlow was built for ROCm. The row of the GPU itself shows how long the host took to launch each operator.
-Where no device is a GPU, operators that compute are the kernels.
+A GPU's work is on a row for its stream and again on stream:all (kernels) or memcpy (copies). The stream's row counts; the other
+one distinguishes copies from kernels, because a copy made by an operator has the operator's name. Rows of streams do not name
+the kernel, unless TensorFlow was built for ROCm. The row of the GPU itself shows how long the host took to launch each
+operator. If no device is a GPU, the operators that compute are the kernels.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _KEYS = ["gpu", "type", "node", "start_ns", "duration_ns"]
 
 
 def matches(head: Head) -> bool:
-    """Return whether this is a chrome trace whose processes are named as TensorFlow's timeline names devices."""
+    """Return whether this is a chrome trace whose processes have the device names of TensorFlow's timelines."""
     text = head.text.lstrip()
     return head.is_text and text.startswith("{") and '"traceEvents"' in text and _ROW.search(text) is not None
 
 
 def read(path: Path) -> Trace:
-    """Read a timeline; raises EvidenceError when it cannot be read or is none."""
+    """Read a timeline; raise EvidenceError if it cannot be read or is not one."""
     timeline = run_metadata.read(path)
     events = timeline.events
     events = pd.concat([events, events["process"].str.extract(_STREAM)], axis=1)
     events["end_ns"] = events["start_ns"] + events["duration_ns"]
-    events, bare = _told(events)
+    events, bare = _without_bare(events)
     on_device = events["gpu"].notna().to_numpy(dtype=bool)
     work, duplicates = _once(events[on_device])
     operators = _operators(events[~on_device])
@@ -69,18 +69,18 @@ def read(path: Path) -> Trace:
     )
 
 
-def _told(events: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """Return the events without those of a GPU that name no node where others do, and their number: they repeat unknown ones."""
-    told = (events["node"].notna() | events["gpu"].isna()).to_numpy(dtype=bool)
+def _without_bare(events: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """Drop a GPU's events without a node if others name one, as they may repeat these; return the rest and the number dropped."""
+    kept = (events["node"].notna() | events["gpu"].isna()).to_numpy(dtype=bool)
     named = (events["node"].notna() & events["gpu"].notna()).any()
-    return (events[told].reset_index(drop=True), int((~told).sum())) if named else (events, 0)
+    return (events[kept].reset_index(drop=True), int((~kept).sum())) if named else (events, 0)
 
 
 def _once(rows: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """Return every execution on a GPU once, from its stream's row if it has one, and how many repeated rows were left out."""
+    """Return every execution on a GPU once, from its stream's row if it has one, and the number of repeats left out."""
     is_stream = (rows["stream"].notna() & (rows["stream"] != "all")).to_numpy(dtype=bool)
     is_memcpy = rows["memcpy"].notna().to_numpy(dtype=bool)
-    # an execution that stands on several rows is kept on the first: streams, then memcpy, then stream:all
+    # an execution on several rows is kept on the first of them: streams, then memcpy, then stream:all
     rank = np.select([is_stream, is_memcpy], [0, 1], default=2)
     # equal executions are distinguished by their number
     numbered = rows.assign(number=rows.groupby([*_KEYS, rank], dropna=False).cumcount())
@@ -97,7 +97,7 @@ def _once(rows: pd.DataFrame) -> tuple[pd.DataFrame, int]:
 
 
 def _operators(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return executions on the host's rows, of whichever device, as operators."""
+    """Return the executions outside of streams, for any device, as operators."""
     device = rows["process"].str.extract(_DEVICE)
     kind = device["kind"].str.lower().map({"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"})
     named = (kind + ":" + device["number"]).where(kind != "cpu", "cpu").astype("string")
@@ -108,7 +108,7 @@ def _operators(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kernels(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a GPU's work as kernels, named by their operator where the kernel's name is unknown."""
+    """Return a GPU's work as kernels, named by their operator if the kernel's name is unknown."""
     known = rows["type"].where(rows["type"] != "unknown")
     described = scopes.columns(rows["node"], rows["type"])
     return rows[["start_ns", "end_ns", "duration_ns", "device", "thread"]].assign(
@@ -121,14 +121,14 @@ def _kernels(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cpu_kernels(operators: pd.DataFrame) -> pd.DataFrame:
-    """Return the operators that compute by themselves."""
+    """Return the operators that compute, as CPU kernels."""
     computing = operators[~operators["name"].str.match(scopes.STEERING).fillna(True).to_numpy(dtype=bool)]
     kind = scopes.kinds(computing["name"], computing["phase"])
     return computing.assign(count=1, operator=computing["name"], device="cpu", kind=kind)
 
 
 def _copies(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a GPU's copies; where an operator's name stands in the place of the direction, that is unknown: other."""
+    """Return a GPU's copies; the direction is "other" if an operator's name replaces it."""
     ends = rows["type"].str.extract(_COPY)
     source, target = (ends[name].str.upper().map(_ENDS) for name in ("source", "target"))
     operation = (source + " to " + target).astype("string").fillna("other")
@@ -137,7 +137,7 @@ def _copies(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _memory(counters: pd.DataFrame) -> pd.DataFrame:
-    """Return allocators' counters of bytes in use as changes; they count the step's tensors from 0."""
+    """Return allocators' counters of bytes in use as changes; each counts the step's tensors from 0."""
     table = counters.sort_values("time_ns", kind="stable")
     before = table["bytes"].groupby(table["allocator"]).shift(fill_value=0)
     gpu = table["allocator"].str.extract(r"(?i)GPU_(?P<number>\d{1,6})_")["number"]
@@ -149,14 +149,14 @@ def _memory(counters: pd.DataFrame) -> pd.DataFrame:
 def _info(operators: pd.DataFrame, kernels: pd.DataFrame, has_streams: bool, has_gpu: bool) -> dict[str, Any]:
     devices = list(dict.fromkeys([*operators["device"].dropna().tolist(), *kernels["device"].dropna().tolist()]))
     unavailable = {
-        "launches": "the timeline holds no calls of CUDA's API",
-        "threads": "operators' threads are the timeline's tracks, into which TensorFlow packed them",
+        "launches": "the timeline holds no CUDA API calls",
+        "threads": "the operators' threads are tracks of the timeline into which TensorFlow packed them",
     }
     if has_gpu and not has_streams:
-        unavailable["kernels"] = "no stream was traced: use trace_level=FULL_TRACE with CUPTI on the library path"
+        unavailable["kernels"] = "no stream was traced: record with trace_level=FULL_TRACE and CUPTI on the library path"
     notes = ["times are whole microseconds"]
     if has_streams and not kernels.empty:
-        notes.append("kernels of a stream bear the name of their operator")
+        notes.append("kernels on a stream have the name of their operator")
     return {
         "source": {"format": "tensorflow-timeline", "tool": "RunMetadata timeline", "version": None, "schema": None},
         "clock": "wall",

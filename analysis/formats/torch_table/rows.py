@@ -1,10 +1,10 @@
-"""What the rows of a printed table are: operators and ranges of the host, kernels, and ranges that are projected on the device.
+"""The rows of a printed table: operators and ranges of the host, kernels, and ranges that are projected on the device.
 
-The profiler prints operators and, since PyTorch 1.8, the kernels that they launched as rows of their own, which have no time on
-the CPU. An operator's own time on the device is the sum of its kernels', so one kind of rows counts: kernels', unless they tell
-less than half of the sum below the table and operators tell more (the older autograd profiler has no rows of kernels, and tables
-are cut to their first rows). Annotations that are projected on the device are rows without time on the CPU, too, named like their
-row of the host: they hold kernels and are none. The sum below the table leaves them out, in PyTorch 2.1 to 2.4 it does not.
+The profiler prints operators and, since PyTorch 1.8, also the kernels that they launched, as rows without time on the CPU. An
+operator's own time on the device is the sum of its kernels', so only one kind of rows counts: kernels, unless they have less
+than half of the sum below the table and operators have more (the older autograd profiler prints no kernels, and tables are cut
+to their first rows). Annotations that are projected on the device are also rows without time on the CPU, named like their row
+of the host: they contain kernels but are not kernels. The sum below the table leaves them out, except in PyTorch 2.1 to 2.4.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Times = npt.NDArray[np.int64]
 
 CALLS = r"^(?:cuda|cu|hip|ze|ur|xpu|musa|acl)[A-Z]\w*$"
 PROFILER = r"^(?:Activity Buffer Request|Buffer Flush|Instrumentation|Resource|Lazy Function Loading|Command Buffer Full)"
-OPERATOR = r"::"  # of a library's name: aten::mm, mkldnn::_linear; what users name has none, mostly
+OPERATOR = r"::"  # after a library's name: aten::mm, mkldnn::_linear; users' names mostly have none
 _LOOP = r"^(?:ProfilerStep[#*]|Optimizer\.\w+#|enumerate\(DataLoader\)#)"
 ANNOTATIONS = rf"{_LOOP}|^(?:## |Torch-Compiled Region|\[pl\])"
-# Operators that make another view of a tensor, or ask it something: time that the older profiler gives them is others'
+# Operators that make a view of a tensor or query it: device time that the older profiler gives them belongs to others
 _VIEWS = (
     "_unsafe_view as_strided detach empty empty_like empty_strided expand permute result_type select slice squeeze t transpose"
 )
@@ -38,51 +38,52 @@ _COLLECTIVES = r"^(?:nccl|gloo|xccl):"
 COPY = r"^(?:Memcpy|Memset|\[CUDA mem|gpu_mem)"
 _KERNEL = rf"[<(]|::|^_Z|kernel|triton|{COPY}"  # in names of kernels, hardly ever of ranges
 
-_ROUNDING = 200  # a total's part that rounded times may be off by: 0.5%
-_NAMED = 100  # a range of the user's counts with this part of a CPU table's total
-_WRAPPED = 100  # an operator with less than this part of the device time inside of it leaves the work to others
+_ROUNDING = 200  # rounded times may be off by one 200th of the total: 0.5%
+_NAMED = 100  # a user's range counts if it has at least one 100th of a CPU table's total
+_WRAPPED = 100  # an operator whose own part of its device time is less than one 100th leaves the work to others
 
 
 class TableRows:
-    """The rows of one table, and what they are. total: in ns, as printed below the table, None where there is none."""
+    """The rows of one table, and what they are. total: in ns, as printed below the table, None if there is none."""
 
     def __init__(self, table: OperatorTable) -> None:
         self.table, self.rows = table, table.rows
         self.name = table.rows["name"].astype("string")
-        self.device = table.device.lower()
         self.timed_device = "self_device" in self.rows
+        # before PyTorch 1.7, operators had no own time on the device: where they have one on the processor, that counts
+        self.device = table.device.lower() if self.timed_device or "self_cpu" not in self.rows else ""
         timed = ((self.ns("cpu").fillna(self.ns("self_cpu")) > 0) | (self.ns("self_cpu") > 0)).fillna(False).to_numpy(dtype=bool)
         self.own = self._times("self_device")
         # neither an operator nor a kernel: as both it might count twice
         self.doubtful: Flags = self.unreadable("cpu") | self.unreadable("self_cpu")
         self.host: Flags = timed | self.doubtful | ~((self.own > 0) | self.unreadable("self_device"))
-        # without a column of own times, sums count what is inside of others again
+        # without a column of own times, sums count nested operators again
         self.total = self._total() if self.timed_device or not self.device else None
 
     def ns(self, column: str) -> pd.Series:
-        """Return a column's times in ns; null where the table has no such column."""
+        """Return a column's times in ns; all null if the table has no such column."""
         if column not in self.rows:
             return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
         return text_tables.nanoseconds(printed.decimal_points(self.rows[column]), "us")
 
     def unreadable(self, column: str) -> Flags:
-        """Return which rows have no time in a column that the table has."""
+        """Return which rows lack a time in a column; none if the table lacks the column."""
         return self.ns(column).isna().to_numpy(dtype=bool) & (column in self.rows)
 
     def like(self, pattern: str) -> Flags:
-        """Return which rows have a name that a pattern is in."""
+        """Return which rows have a name that contains a pattern."""
         return self.name.str.contains(pattern, regex=True).fillna(False).to_numpy(dtype=bool)
 
     def is_more_than_rounding(self, ns: int) -> bool:
-        """Return whether a difference is more of the total than what rounding makes."""
+        """Return whether a difference is larger than rounding of the total explains."""
         return self.total is not None and ns * _ROUNDING > self.total
 
     @cached_property
     def annotations(self) -> Flags:
         """Return which rows without time on the CPU are ranges that are projected on the device.
 
-        They are named by PyTorch, or like a range of the host that has other time of its own there, mostly none: what has the
-        same on both sides is a compiled kernel and what launches it.
+        They are named by PyTorch, or like a range of the host whose own device time differs, mostly being zero: equal times on
+        both rows are those of a compiled kernel and of the range that launches it.
         """
         host = self.host & ~self.like(OPERATOR)
         launching, running = self._by_name(host), self._by_name(~host)
@@ -92,14 +93,14 @@ class TableRows:
         return result | self._beyond_total(~self.host & ~result)
 
     def work(self) -> Flags:
-        """Return the rows that are work: a device's, or in tables without one the processor's."""
+        """Return the rows that are work: a device's, or, in tables without one, the processor's."""
         if not self.device:
             return self.processor_rows
         return self.kernel_rows if self.counts_kernels else self.operator_rows
 
     @cached_property
     def counts_kernels(self) -> bool:
-        """Return whether kernels' rows are a device's work, not operators'."""
+        """Return whether the rows of kernels, not those of operators, count as a device's work."""
         kernels, operators = int(self.own[self.kernel_rows].sum()), int(self.own[self.operator_rows].sum())
         whole = max(kernels, operators) if self.total is None else self.total - self.counted_annotations
         return kernels > 0 and (2 * kernels >= whole or kernels >= operators)
@@ -111,34 +112,35 @@ class TableRows:
 
     @cached_property
     def operator_rows(self) -> Flags:
-        """Return which rows of the host have device time that is their own: of several that wrap each other, the last."""
+        """Return which rows of the host have device time of their own; of several that wrap each other, the innermost."""
         wraps = self.own < self._times("device_total") // _WRAPPED
         others = self.like(_LOOP) | self.like(CALLS) | self.name.isin(_NO_WORK).to_numpy(dtype=bool)
         return self.host & (self.own > 0) & ~self.doubtful & ~wraps & ~others
 
     @cached_property
     def processor_rows(self) -> Flags:
-        """Return which rows are a processor's work by their own time there: operators, and ranges that hold much of it."""
+        """Return which rows count as a processor's work, by their own time: operators, and ranges with a large part of it."""
         return self.host & (self.operators | self.named_ranges)
 
     @cached_property
     def operators(self) -> Flags:
-        """Return which rows are named like operators; before PyTorch 1.8, these had names as ranges have."""
+        """Return which rows are named like operators; before PyTorch 1.8, operators had names like ranges."""
         library = self.like(OPERATOR)
         return library if library.any() else ~self.like(_LOOP)
 
     @cached_property
     def named_ranges(self) -> Flags:
-        """Return which rows are ranges of the user's with a noticeable part of the processor's time."""
+        """Return which rows are a user's ranges with a noticeable part of the processor's time."""
         own = self._times("self_cpu")
         whole = int(own[self.host].sum()) if self.total is None else self.total
         return ~self.operators & ~self.like(_LOOP) & ~self.like(PROFILER) & (own >= whole // _NAMED)
 
     @cached_property
     def counted_annotations(self) -> int:
-        """Return the annotations' time in ns that is in the sum below the table, as versions before 2.5 have it; mostly 0.
+        """Return the annotations' time in ns that the sum below the table includes, as in versions before 2.5; mostly 0.
 
-        It is there where kernels and annotations add up to the sum, or the range that holds most kernels and annotations do.
+        It is included if annotations and kernels add up to the sum, or annotations and the host's row with the most device time
+        do.
         """
         annotations = int(self.own[self.annotations].sum())
         if not annotations or self.total is None:
@@ -153,27 +155,27 @@ class TableRows:
 
     @cached_property
     def host_total(self) -> int | None:
-        """Return what the host's own time adds up to beside a device's, as printed below the table, in ns; None without both."""
+        """Return the host's total own time in ns, as printed below a table with a device; None without a device or a total."""
         return self._printed("CPU") if self.device else None
 
     def _total(self) -> int | None:
-        return self._printed(self.table.device or "CPU")
+        return self._printed(self.table.device if self.device else "CPU")
 
     def _printed(self, of: str) -> int | None:
-        told = printed.decimal_points(pd.Series([self.table.totals.get(of, "")], dtype="str"))
-        total = text_tables.nanoseconds(told, "us").iloc[0]
+        text = printed.decimal_points(pd.Series([self.table.totals.get(of, "")], dtype="str"))
+        total = text_tables.nanoseconds(text, "us").iloc[0]
         return None if pd.isna(total) else int(total)
 
     def _by_name(self, rows: Flags) -> Times:
-        """Return for each row the own device time of those of these rows that have its name."""
+        """Return for each row the own device time of the given rows with the same name."""
         sums = pd.Series(self.own[rows]).groupby(self.name[rows].to_numpy(dtype=object)).sum()
         return np.asarray(self.name.map(sums).fillna(0), dtype=np.int64)
 
     def _beyond_total(self, rows: Flags) -> Flags:
-        """Return which of these rows must be annotations, as they add up to more than the printed total.
+        """Return which of these rows must be annotations, as all of them add up to more than the printed total.
 
-        Taken are those that are named like no kernel, in turn the least that is enough, else the largest; none where all of them
-        are not enough.
+        Candidates are rows that are not named like kernels. In turn, the smallest one that suffices is taken, else the largest;
+        none if all of them do not suffice.
         """
         result = np.zeros(len(rows), dtype=bool)
         over = 0 if self.total is None else int(self.own[rows].sum()) - self.total
@@ -192,6 +194,6 @@ class TableRows:
 
 
 def operation(name: str) -> str:
-    """Return one of COPY_OPERATIONS; Intel's GPUs name the host's memory M: Memcpy M2D."""
+    """Return one of COPY_OPERATIONS; on Intel's GPUs, M is the host's memory: Memcpy M2D."""
     sides = {"H": "H", "M": "H", "D": "D", "S": "D"}
     return printed.operation(re.sub(r"\b([HDMS])2([HDMS])\b", lambda match: f"{sides[match[1]]}to{sides[match[2]]}", name))

@@ -1,12 +1,12 @@
-"""The tables of totals that torch.profiler and torch.autograd.profiler print, taken out of whatever else a program printed.
+"""The tables of totals that torch.profiler and torch.autograd.profiler print, extracted from a program's other output.
 
 A table is a line of dashes, a heading, a line of dashes, rows, a line of dashes, and lines such as "Self CPU time total: 7.1ms".
-The dashes tell where columns stand. People post tables as Markdown, too. Columns have been renamed over the years; `tables` gives
-them one name each:
+The dashes show the positions of columns. People also post tables as Markdown. Columns have been renamed over the years; `tables`
+gives each one name:
 
     name, self_cpu, cpu, self_device, device_total (text with units), self_cpu_share, self_device_share (with %), count, shapes
 
-What other columns there are (averages, memory, FLOPs, source locations) is in `others`.
+Other columns (averages, memory, FLOPs, source locations) are listed in `others`.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _KNOWN = {
     "Self CPU %": "self_cpu_share", "# of Calls": "count", "Number of Calls": "count", "Calls": "count", "Input Shapes": "shapes",
 }  # fmt: skip
 _SHARE = re.compile(r"%$|time avg$")
-_BELOW = 6  # lines below a table in which its sums stand
+_BELOW = 6  # lines below a table that may have its sums
 _LONGEST = 1 << 14  # characters of a heading
 
 
 @dataclass
 class OperatorTable:
-    """One table. rows: its columns under the names of the module's documentation. device: what the table calls the accelerator,
+    """One table. rows: its columns under the names of the module's documentation. device: the table's name for the accelerator,
     such as CUDA; empty without one. others: headings that are not read. totals: lines below it, such as {"CPU": "7.1ms"}.
-    line: of its heading, counted from 1. unreadable: lines inside that are no rows. cut: the file ends inside of it.
+    line: the line of its heading, counted from 1. unreadable: lines inside that are not rows. cut: it has no closing line.
     """
 
     line: int
@@ -55,13 +55,13 @@ def _is_rule(line: str) -> bool:
 
 
 def has_table(text: str) -> bool:
-    """Return whether a text holds a heading with dashes around it."""
+    """Return whether a text has the heading of a table."""
     lines = text.split("\n")
     return next(_headings(lines), None) is not None
 
 
 def tables(lines: Sequence[str]) -> list[OperatorTable]:
-    """Return the tables among lines of text, in their order: those with columns for names and numbers of calls."""
+    """Return the tables among lines of text, in order: those with columns for names and numbers of calls."""
     result = []
     starts = list(_headings(lines))
     for heading, until in zip(starts, [*starts[1:], len(lines) + 1], strict=False):
@@ -70,7 +70,7 @@ def tables(lines: Sequence[str]) -> list[OperatorTable]:
 
 
 def _headings(lines: Sequence[str]) -> Iterator[int]:
-    """Yield where headings stand: between two lines of dashes, or above the one of a table in Markdown."""
+    """Yield the positions of headings: next to a line of dashes, or above the rule of a Markdown table."""
     for number in range(len(lines) - 1):
         line = lines[number]
         if "Name" not in line or len(line) > _LONGEST or not _HEADING.match(line):
@@ -85,7 +85,7 @@ def _is_markdown(heading: str, rule: str) -> bool:
 
 
 def _table(lines: Sequence[str], heading: int, until: int) -> OperatorTable:
-    """Return the table whose heading stands at a line; until: where the next table begins at the latest."""
+    """Return the table with its heading at a line; until: where it ends at the latest."""
     if _is_markdown(lines[heading], lines[heading + 1]):
         names = text_tables.pipe_cells(lines[heading])
         first = heading + 2
@@ -115,12 +115,12 @@ def _named(heading: int, names: list[str], frame: pd.DataFrame, unread: int, tot
     rows = frame[list(kept)].set_axis(list(kept.values()), axis=1)
     others = [name for name in names if name not in known and not _SHARE.search(name)]
     named_rows = rows["name"].notna() if "name" in rows else np.zeros(len(rows), dtype=bool)
-    named = rows[named_rows].reset_index(drop=True)  # rows without a name go on with a stack
+    named = rows[named_rows].reset_index(drop=True)  # rows without a name continue a stack
     return OperatorTable(heading + 1, named, device, others, totals, unread)
 
 
 def _names(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
-    """Return the headings of columns: a title longer than its column moves those after it, so they are split at spaces."""
+    """Return the headings of columns, split at spaces, as a title longer than its column shifts those after it."""
     apart = re.split(r"\s{2,}", line.strip(" |\t\r\n"))
     if len(apart) >= len(spans) and apart[-len(spans)] == "Name":
         return apart[-len(spans) :]
@@ -132,12 +132,12 @@ def _names(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
 
 
 def _totals(lines: Sequence[str]) -> dict[str, str]:
-    """Return the sums that are printed directly below a table, by CPU or the device's name."""
+    """Return the sums printed directly below a table, by "CPU" or the device's name."""
     result: dict[str, str] = {}
     for line in lines[:_BELOW]:
         match = _TOTAL.search(line)
         if match:
             result[match["what"]] = match["time"].replace(" ", "")
-        elif line.strip() and not line.startswith("#"):  # a heading of Markdown may stand above them
+        elif line.strip() and not line.startswith("#"):  # a Markdown heading may precede them
             break
     return result

@@ -1,7 +1,7 @@
 """Printed tables of torch.profiler: totals by operator and by kernel.
 
-Of each table the rows that are work count (see rows.py), and what they lack to the sum below the table is one kernel more: most
-tables are cut to their first rows.
+The rows of each table that are work count (see rows.py). The part of the sum below the table that they lack becomes one more
+kernel: most tables are cut to their first rows.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from kernelscope.analysis.formats.torch_table.rows import TableRows
 from kernelscope.analysis.formats.torch_table.tables import OperatorTable
 from kernelscope.analysis.trace import UNLISTED, Trace, conform
 
-_SHARED = 2  # rows with the same times to the microsecond, by which two tables are of one profile
+_SHARED = 2  # rows with the same printed times by which two tables are taken for one profile
 _CUT = r"\.\.\.$"
 
 
 def matches(head: Head) -> bool:
-    """Return whether the text has a heading of the profiler between lines of dashes."""
-    return head.is_text and "CPU" in head.text and torch_tables.has_table(head.text)
+    """Return whether the text has the heading of one of the profiler's tables."""
+    return head.is_text and "CPU" in head.text and torch_tables.has_table(head.tables_text)
 
 
 def read(path: Path) -> Trace:
-    """Read the tables; raises EvidenceError when there are none, or none has rows."""
-    result = torch_tables.tables(stream.lines(path))
+    """Read the tables; raise EvidenceError if there are none, or none has usable rows."""
+    result = torch_tables.tables(stream.table_lines(path))
     if not result:
         raise EvidenceError(f"{path}: no table of torch.profiler's key_averages(); print it with .table() and name that file")
     trace = Trace(
@@ -61,12 +61,12 @@ def read(path: Path) -> Trace:
     if not len(trace.kernels) and not len(trace.totals) and not len(trace.copies):
         raise EvidenceError(f"{path}, {_nothing(result)}; print it again")
     if not len(trace.kernels):
-        trace.info["unavailable"]["kernels"] = "the table tells no device's own time and no operator's on the CPU"
+        trace.info["unavailable"]["kernels"] = "the table has neither own time on a device nor operators' own time on the CPU"
     return trace
 
 
 def _nothing(result: list[OperatorTable]) -> str:
-    """Return why nothing came of the tables: without rows, or with rows of which none could be used."""
+    """Return why the tables yield nothing: they have no rows, or none that can be used."""
     table = next((table for table in result if len(table.rows)), result[0])
     if table.rows.empty:
         return f"line {table.line}: the table has no rows"
@@ -79,9 +79,9 @@ def _nothing(result: list[OperatorTable]) -> str:
 
 
 def _chosen(result: list[OperatorTable], remarks: printed.Remarks) -> list[OperatorTable]:
-    """Return the tables that count: of one profile printed several times (sorted, grouped, cut in other ways) the fullest.
+    """Return the tables that count: of one profile printed several times (sorted, grouped or cut differently), the fullest.
 
-    Tables are of one profile where the sums below them are the same; one without sums, where it has rows of the other.
+    Tables belong to one profile if the sums below them are the same; a table without sums, if it shares rows with the other.
     """
     groups: dict[Any, list[OperatorTable]] = {}
     for table in result:
@@ -95,13 +95,27 @@ def _chosen(result: list[OperatorTable], remarks: printed.Remarks) -> list[Opera
         for other in tables:
             if other is not best:
                 remarks.note(
-                    f"the table of line {other.line} is of the same profile as that of line {best.line}; it is not counted twice"
+                    f"the table of line {other.line} shows the same profile as that of line {best.line}; it is not counted twice"
                 )
-    return chosen
+    return _of_one_run(chosen, remarks)
+
+
+def _of_one_run(tables: list[OperatorTable], remarks: printed.Remarks) -> list[OperatorTable]:
+    """Return the tables that time one run of the processor: torch.utils.bottleneck runs a program with and without CUDA."""
+    of_processor = next((table for table in tables if not table.device), None)
+    if of_processor is None:
+        return tables
+    again = [table for table in tables if table.device and not TableRows(table).device]
+    for table in again:
+        remarks.note(
+            f"the table of line {table.line} has the processor's time as that of line {of_processor.line}; "
+            "it is not counted twice"
+        )
+    return [table for table in tables if table not in again]
 
 
 def _has_rows_of(table: OperatorTable, other: OperatorTable) -> bool:
-    """Return whether rows of another table are in this one, too: all of the same names have the same times and calls."""
+    """Return whether this table has rows of another one: all shared names have the same times and calls."""
     columns = [name for name in ("name", "self_cpu", "self_device", "count") if name in table.rows and name in other.rows]
     mine, theirs = (one.rows[columns].astype("string") for one in (table, other))
     shared = theirs[theirs["name"].isin(mine["name"]).to_numpy(bool)]
@@ -109,15 +123,15 @@ def _has_rows_of(table: OperatorTable, other: OperatorTable) -> bool:
 
 
 def _fullness(table: OperatorTable) -> tuple[int, int]:
-    """Return how much device or CPU time a table's rows tell, and its number of rows."""
+    """Return the device or CPU time of a table's rows, and their number."""
     rows = TableRows(table)
-    chosen = rows.work() if table.device else rows.host
-    own = rows.ns("self_device" if table.device else "self_cpu")
+    chosen = rows.work() if rows.device else rows.host
+    own = rows.ns("self_device" if rows.device else "self_cpu")
     return int(own[chosen].fillna(0).sum()), len(table.rows)
 
 
 class _TableReader:
-    """Makes tables of a Trace of one table's rows."""
+    """Makes tables of a Trace from one table's rows."""
 
     def __init__(self, table: OperatorTable, remarks: printed.Remarks) -> None:
         self.table, self.rows, self.remarks = table, TableRows(table), remarks
@@ -139,7 +153,7 @@ class _TableReader:
         }
 
     def _work(self) -> pd.DataFrame:
-        """Return device work, or in tables without a device what ran on the CPU."""
+        """Return device work, or, in tables without a device, the work of the CPU."""
         rows = self.rows
         chosen, column = rows.work(), "self_device" if rows.device else "self_cpu"
         frame = pd.DataFrame(
@@ -155,18 +169,18 @@ class _TableReader:
         return frame[chosen & usable & (frame["duration_ns"] > 0).fillna(False).to_numpy(dtype=bool)]
 
     def _unlisted(self, work: pd.DataFrame) -> pd.DataFrame | None:
-        """Return one kernel for what the rows that count lack to the sum below the table, and say so; None for rounding."""
+        """Return one kernel for the part of the sum below the table that no counted row covers, and note it; None if rounding."""
         rows = self.rows
         if rows.total is None:
             return self._by_shares(work)
         inside = rows.counted_annotations
         left = rows.total - inside - int(work["duration_ns"].sum())
         if inside:
-            self.remarks.note(f"the sum below {self.place} holds {_ms(inside)} of annotations: they are no work")
+            self.remarks.note(f"the sum below {self.place} includes {_ms(inside)} of annotations, which are not work")
         if not rows.is_more_than_rounding(left):
             return None
         self.remarks.note(
-            f"{_ms(left)} of the {_ms(rows.total)} that the sum below {self.place} tells are in no row that counts: "
+            f"{_ms(left)} of the {_ms(rows.total)} in the sum below {self.place} are in no row that counts: "
             f"they are the kernel {UNLISTED!r}"
         )
         row = {"name": UNLISTED, "kind": "unknown", "duration_ns": left, "count": 1, "attribution": "none"}
@@ -175,7 +189,7 @@ class _TableReader:
         )
 
     def _by_shares(self, work: pd.DataFrame) -> pd.DataFrame | None:
-        """Return one kernel for what the rows lack, where no sum is printed and their percentages tell it."""
+        """Return one kernel for the time that the rows lack, if no sum is printed but their percentages reveal it."""
         device = self.rows.device or "cpu"
         own = "self_device" if self.rows.device else "self_cpu"
         if f"{own}_share" not in self.table.rows or not len(work):
@@ -188,7 +202,7 @@ class _TableReader:
         return rest.kernels.assign(device=device, attribution="none") if len(rest.kernels) else None
 
     def _totals(self) -> pd.DataFrame:
-        """Return operators, calls of a device's runtime, and ranges, with their times on the CPU, others' inside included."""
+        """Return operators, calls of a device's runtime, and ranges, with their CPU time, including that of nested ones."""
         rows = self.rows
         host = rows.host & ~rows.like(of_rows.PROFILER)
         ranges = rows.like(of_rows.ANNOTATIONS) | ~rows.like(of_rows.OPERATOR)
@@ -197,7 +211,7 @@ class _TableReader:
         return frame[host & frame["duration_ns"].notna().to_numpy(dtype=bool)]
 
     def _remark(self, work: pd.DataFrame) -> None:
-        """Say what the rows stand for, and what the table leaves out."""
+        """Note what the rows stand for, and what the table leaves out."""
         table, rows, remarks = self.table, self.rows, self.remarks
         remarks.count("lines of tables that are no rows", table.unreadable)
         remarks.count("names that the tool cut short", int(rows.like(_CUT).sum()))
@@ -206,9 +220,10 @@ class _TableReader:
             remarks.note(f"columns that are not read: {', '.join(sorted(set(table.others)))}")
         if table.cut and not table.totals:
             remarks.note(f"{self.place} has no end: it may be cut short")
-        if rows.device and not rows.timed_device:
+        if table.device and not rows.timed_device:
+            what = "own time on the processor counts" if not rows.device else "no work is counted"
             remarks.note(
-                "the table has no column of an operator's own time on the device: times there hold those of others inside"
+                f"{table.device} total in {self.place} includes the time of nested operators, and is not added up: {what}"
             )
         elif len(work):
             remarks.note(f"{self.place} counts by {self._basis()}")
@@ -220,13 +235,13 @@ class _TableReader:
             )
 
     def _basis(self) -> str:
-        """Return which rows stand for work."""
+        """Return the rows that stand for work, in words."""
         rows = self.rows
         if not rows.device:
             return "the own time of operators, and of ranges with 1% of the time, on the CPU"
         if rows.counts_kernels:
             return "its rows of kernels"
-        few = ", which tell more of the time than its rows of kernels" if rows.kernel_rows.any() else ""
+        few = ", which cover more of the time than its rows of kernels" if rows.kernel_rows.any() else ""
         return f"operators' own time on the device, which stands for their kernels, and by their calls{few}"
 
 

@@ -1,6 +1,6 @@
-"""Trace viewer JSON of TensorFlow 2, JAX and XProf, as it is written beside an .xplane.pb and downloaded from TensorBoard.
+"""Trace viewer JSON of TensorFlow 2, JAX and XProf, as written beside an .xplane.pb and downloaded from TensorBoard.
 
-A process stands for a plane of the XSpace and a thread for a line, so planes are made of them, and read as the XSpace's are. The
+A process stands for a plane of the XSpace and a thread for a line, so they are turned into planes and read like an XSpace. The
 viewer leaves out statistics (a kernel's grid and registers, bytes of operations) and events beyond a million.
 """
 
@@ -25,22 +25,22 @@ from kernelscope.analysis.trace import Trace
 
 _PLANE = re.compile(r'"name"\s*:\s*"(?:[^"\s]{1,200} )?/(?:host|device):\w+(?::\d+)?[^"/]{0,200}"')
 _HOST_PREFIX = re.compile(r"^\S+ (?=/(?:host|device):)")
-_MOST_EVENTS = 1_000_000  # that the viewer's files hold
+_MOST_EVENTS = 1_000_000  # in a file of the viewer
 _LATEST_NS = 4_000_000_000_000_000_000
 _NAMED = 4  # phases of events in a note
 
 
 def matches(head: Head) -> bool:
-    """Return whether this is a chrome trace in ns whose processes are called as planes are."""
+    """Return whether this is a chrome trace with a display unit whose processes are named like planes."""
     text = head.text
     return head.is_text and '"displayTimeUnit"' in text and '"traceEvents"' in text and _PLANE.search(text) is not None
 
 
 def read(path: Path) -> Trace:
-    """Read a file; raises EvidenceError when it cannot be read or holds no planes."""
+    """Read a file; raise EvidenceError if it cannot be read or holds no planes."""
     result = chrome_events.read(path, (*xplane_columns.INTEGERS, *xplane_columns.TEXTS, "long_name"))
     if not any(re.search(r"/(?:host|device):", name) for name in result.processes):
-        raise EvidenceError(f"{path}: no process is called as the trace viewer calls hosts and devices; export it again")
+        raise EvidenceError(f"{path}: no process has a trace viewer name of a host or a device; export it again")
     others = _others(result.table)
     space = _space(result)
     trace = xplane_trace.of_space(space)
@@ -50,7 +50,7 @@ def read(path: Path) -> Trace:
 
 
 def _others(table: pd.DataFrame) -> dict[str, int]:
-    """Return how many events of phases that are not read there are: counters, flows, asynchronous ones."""
+    """Return the numbers of events of phases that are not read: counters, flows, asynchronous ones."""
     counts = table["phase"].value_counts()
     return {str(phase): int(count) for phase, count in counts.items() if str(phase) not in "XiI" and count}
 
@@ -72,7 +72,7 @@ def _space(result: Events) -> xplane.Space:
 
 
 def _as_events(table: pd.DataFrame, events: Events) -> pd.DataFrame:
-    """Return events with the columns of a plane's."""
+    """Return events with the columns of a plane's events."""
     keys = chrome_events.numbers(key for _, key, _ in events.threads)
     names = [name or str(key) for _, key, name in events.threads]
     codes, distinct = pd.factorize(np.array(names, dtype=object))
@@ -101,7 +101,7 @@ def _categories(values: pd.Series) -> pd.Series:
 
 
 def _integers(values: pd.Series) -> pd.Series:
-    """Return texts of categories as Int64, null for what is no whole number."""
+    """Return categorical texts as Int64, null if not a whole number."""
     texts = [str(text) for text in values.cat.categories]
     whole = [re.fullmatch(r"-?\d{1,18}", text) is not None for text in texts]
     numbers = np.array([int(text) if good else 0 for text, good in zip(texts, whole, strict=True)] + [0], dtype=np.int64)
@@ -111,14 +111,14 @@ def _integers(values: pd.Series) -> pd.Series:
 
 
 def _remark(trace: Trace, result: Events, others: dict[str, int]) -> None:
-    """Say what the viewer's file leaves out."""
+    """Note what the viewer's file leaves out."""
     notes, warnings = trace.info["notes"], trace.info.setdefault("warnings", [])
-    notes.append("the trace viewer leaves out kernels' grids, registers and the like; the .xplane.pb beside it has them")
+    notes.append("the trace viewer leaves out kernels' grids, registers and other statistics; the .xplane.pb beside it has them")
     events = len(result.table)
     if events >= _MOST_EVENTS:
-        warnings.append(f"the trace viewer cuts its files at a million events, and this one has {events:,}: read the .xplane.pb")
+        warnings.append(f"the trace viewer cuts files at a million events, and this one has {events:,}: read the .xplane.pb")
     if result.header.get("filteredByVisibility", b"").strip() == b"true":
-        warnings.append("the trace viewer left out events that were too short to be seen: read the .xplane.pb")
+        warnings.append("the trace viewer left out events that were too short to see: read the .xplane.pb")
     if others:
         trace.info.setdefault("not_read", {}).update({f"phase {phase}": count for phase, count in others.items()})
         shown = ", ".join(f"{phase} {count:,}" for phase, count in list(others.items())[:_NAMED])

@@ -1,4 +1,4 @@
-"""What all parts of an XSpace file are taken apart with: columns of texts, and what device work has in common."""
+"""Shared by all readers of XSpace files: operations on text columns, and the columns that all device work has."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Tables = dict[str, list[pd.DataFrame]]
 
 
 def count(diagnostics: dict[str, int], name: str, number: int) -> None:
-    """Add a number of oddities to a trace's diagnostics, where there are any."""
+    """Add a number of oddities to a trace's diagnostics, unless it is 0."""
     if number:
         diagnostics[name] = diagnostics.get(name, 0) + int(number)
 
 
 def joined(parts: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return tables one below the other, with the categories of both where they differ."""
+    """Concatenate tables; the categories of a column are those of all parts."""
     parts = [part for part in parts if len(part)]
     if not parts:
         return pd.DataFrame()
@@ -46,13 +46,13 @@ def joined(parts: list[pd.DataFrame]) -> pd.DataFrame:
 
 
 def matching(column: pd.Series, pattern: str) -> Flags:
-    """Return which rows of a categorical column hold a text that the pattern matches at its start."""
+    """Return which rows of a categorical column have a text whose start matches the pattern."""
     fits = column.cat.categories.astype("str").str.match(pattern).astype(bool)
     return np.append(np.asarray(fits, dtype=bool), False)[column.cat.codes.to_numpy()]
 
 
 def extracted(column: pd.Series, pattern: str) -> pd.Series:
-    """Return the pattern's group from a categorical column as categories, null where it does not match."""
+    """Return the pattern's group from a categorical column as a categorical one, null if it does not match."""
     result = column.cat.categories.astype("str").str.extract(pattern, expand=False)
     codes, texts = pd.factorize(pd.Series(result, dtype="object"))
     values = pd.Categorical.from_codes(np.append(codes, -1)[column.cat.codes.to_numpy()], categories=pd.Index(texts, dtype="str"))
@@ -68,13 +68,13 @@ def number(column: pd.Series, pattern: str) -> pd.Series:
 
 
 def constant(index: pd.Index, text: str) -> pd.Series:
-    """Return a column of one text for all rows."""
+    """Return a column with the same text in all rows."""
     values = pd.Categorical.from_codes(np.zeros(len(index), dtype=np.int8), categories=pd.Index([text], dtype="str"))
     return pd.Series(values, index=index)
 
 
 def work(events: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns that all tables of device work share; added-up events have no time of their own."""
+    """Return the columns that all tables of device work share; events that stand for several executions have no start."""
     timed = (events["count"] == 1).to_numpy(dtype=bool)
     start = events["start_ns"].astype("Int64").where(timed)
     return pd.DataFrame(
@@ -93,7 +93,7 @@ def work(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def described(events: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return operator, layer, phase and attribution of device work from the statistics that name its operator."""
+    """Return operator, layer, phase and attribution of device work, from the statistics that name its operator."""
     keys = pd.MultiIndex.from_arrays([events[f"stat_{name}"].cat.codes for name in ("name", "tf_op", "hlo_op")])
     codes, distinct = pd.factorize(keys)
     texts = [events[f"stat_{name}"].cat.categories for name in ("name", "tf_op", "hlo_op")]
@@ -105,7 +105,7 @@ def described(events: pd.DataFrame) -> dict[str, pd.Series]:
 
 
 def _operator_of(name: str, tf_op: str, hlo_op: str) -> tuple[str, str]:
-    """Return an operator's full name and its type: from JAX's op_name, TensorFlow's name:Type, or else XLA's operation."""
+    """Return an operator's full name and type: from JAX's op_name, TensorFlow's name:Type, or else XLA's operation."""
     tf_name, _, tf_type = tf_op.rpartition(":") if ":" in tf_op else (tf_op, "", "")
     if tf_name in ("XlaModule", "Thunk"):
         tf_name, tf_type = "", ""

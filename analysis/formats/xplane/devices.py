@@ -1,7 +1,7 @@
-"""Which device and which process each plane of an XSpace file shows, and correlation ids that tell launches of several apart.
+"""The device and the process of each plane of an XSpace file, and correlation ids that are unique across devices.
 
-A file of one process has a plane a device. Where files of several hosts or processes were put into one, planes' names repeat: the
-first plane of a name belongs to the first process, the second to the second, and each counts correlation ids of its own.
+A file of one process has one plane per device. If files of several hosts or processes were merged, planes' names repeat: the
+first plane of a name belongs to the first process, the second to the second, and each process has its own correlation ids.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import pandas as pd
 
 from kernelscope.analysis.formats.xplane import tables as xplane
 
-# the name of a device's plane, behind that of its host or task where the file has several
+# the name of a device's plane, after that of its host or task if the file has several
 _DEVICE_PLANE = re.compile(r"^(?:/(?:host|job|replica|task)\b[^/]*)*/device:(?P<kind>\w+):(?P<number>\d{1,6})(?P<core> .*)?$")
 _READ = ("GPU", "TPU")
-_NO_DEVICES = ("CPU", "CUSTOM")  # CUSTOM: what plugins note of anything
+_NO_DEVICES = ("CPU", "CUSTOM")  # CUSTOM: plugins' notes of any kind
 
 
 class Planes:
-    """Names the devices of planes in the order of the file, each once."""
+    """Names the devices of planes; each plane must be asked for once, in the order of the file."""
 
     def __init__(self) -> None:
         self._seen: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
 
     def device(self, plane: xplane.Plane) -> tuple[str | None, int]:
-        """Return the Trace's name of the device that a plane shows, None where it shows none, and the number of its process."""
+        """Return the Trace's name for a plane's device, None if it has none, and the number of its process."""
         device = self._name(plane)
         process = self._seen[device or plane.name]
         self._seen[device or plane.name] += 1
@@ -58,10 +58,10 @@ def described(plane: xplane.Plane, device: str) -> dict[str, Any]:
 
 
 def separate_launches(frames: dict[str, pd.DataFrame]) -> None:
-    """Number correlation ids anew, in place, that calls for several devices bear in one process: they repeat by device then.
+    """Renumber, in place, correlation ids that one process uses for calls on several devices: these ids count per device.
 
-    frames: calls with column device_id, the device that each was for, and tables of device work. A graph's call may launch work
-    on other devices than its own, so ids that only one device's calls bear stay as they are.
+    frames: calls with a column device_id, the device of each, and tables of device work. A graph's call may launch work on other
+    devices than its own, so ids that only calls on one device use stay unchanged.
     """
     calls = frames["calls"]
     if calls.empty or not calls["device_id"].notna().any():

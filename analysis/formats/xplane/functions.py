@@ -1,8 +1,9 @@
-"""Python's functions in XLA's profiles (JAX's and TensorFlow's python_tracer_level=1).
+"""Python functions in XLA's profiles (JAX's and TensorFlow's python_tracer_level=1).
 
-The profiler names a function "$file.py:line name" and one of C "$module name". The file stands without its folder, so what is the
-program's must be told by the file's name: of what JAX, TensorFlow, Keras, NumPy and Python run in each step the names are known.
-A file of the program that is called like one of these, such as core.py, counts as theirs, and its time as that of its caller.
+The profiler names a function "$file.py:line name" and a C function "$module name". The file has no folder, so only its name
+tells whether it is the program's: _NAMES lists the files that JAX, TensorFlow, Keras and NumPy run in each step, besides
+Python's own. A file of the program with one of these names, such as core.py, counts as the framework's, and its time goes to
+its caller.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from kernelscope.analysis.formats.python_functions import FRAMEWORK, PROGRAM, Pl
 from kernelscope.analysis.formats.xplane import columns
 from kernelscope.analysis.trace import conform
 
-MISSING = "the profile holds no functions of Python: record it with python_tracer_level=1 (jax.profiler's default)"
+MISSING = "the profile holds no Python functions: record it with python_tracer_level=1 (jax.profiler's default)"
 
 _SIGN = r"\$"
 _FUNCTION = re.compile(r"\$(?P<file>[^:]+):(?P<line>\d{1,9}) (?P<name>.+)", re.DOTALL)
@@ -47,12 +48,12 @@ _FILES = frozenset(_NAMES.split())
 
 
 def are(events: pd.DataFrame) -> columns.Flags:
-    """Return which of a host's events are functions of Python."""
+    """Return which of a host's events are Python functions."""
     return columns.matching(events["name"], _SIGN)
 
 
 def host_lines(hosts: list[pd.DataFrame], steps: pd.DataFrame, diagnostics: dict[str, int]) -> pd.DataFrame:
-    """Return the functions of the loop's thread as the table `host_lines`; empty where none is recorded."""
+    """Return the functions of the loop's thread as the table `host_lines`; empty if none were recorded."""
     parts = [events.loc[are(events), ["name", "start_ns", "duration_ns", "line_id"]] for events in hosts]
     rows = columns.joined(parts)
     if rows.empty:
@@ -66,7 +67,7 @@ def host_lines(hosts: list[pd.DataFrame], steps: pd.DataFrame, diagnostics: dict
 
 
 def _place_of(name: str) -> Place | None:
-    """Return what a name says; None for functions of C."""
+    """Return the place that a name describes; None for C functions."""
     match = _FUNCTION.fullmatch(name)
     if match is None:
         return None

@@ -25,13 +25,13 @@ _COPY_OPERATIONS = tuple(
         ("h(?:ost)?", "h", "host to host"),
     )
 )
-# what the driver copies with in CUDA graphs, of which CUPTI itself tells as copies
+# the driver's copy kernels in CUDA graphs, which CUPTI itself reports as copies
 _COPY_KERNEL = r"^memcpy\d+(?:_\w+)?$"
 _NO_WORK = r"^(Overhead|Generic|HostRegister|HostUnregister|MemoryAlloc|MemoryFree|MemoryResidency|Environment)\b"
 
 
 def take_apart(events: pd.DataFrame, tables: columns.Tables, diagnostics: dict[str, int]) -> None:
-    """Take the planes of GPUs apart."""
+    """Sort the events of GPUs' planes into tables."""
     derived = events["line"].isin(_DERIVED).to_numpy(dtype=bool)
     columns.count(
         diagnostics, "derived events not read", int((derived & (events["line"] != xplane_steps.LINE).to_numpy(dtype=bool)).sum())
@@ -71,7 +71,7 @@ def _kernels(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def _copies(events: pd.DataFrame, is_set: columns.Flags, unified: columns.Flags) -> pd.DataFrame:
-    """Return copies and memory sets with direction, size and kinds of memory as far as known."""
+    """Return copies and memory sets with direction, size and kinds of memory, as far as known."""
     details = events["stat_memcpy_details"]
     table = columns.work(events)
     operation = np.full(len(events), "other", dtype=object)

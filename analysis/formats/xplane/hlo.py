@@ -1,4 +1,4 @@
-"""XLA's compiled programs (HloProto messages), read without XLA: instructions, what they compute and where they came from.
+"""XLA's compiled programs (HloProto messages), read without XLA: instructions, what they compute and where they come from.
 
 Field numbers are those of xla/service/hlo.proto and xla/xla_data.proto.
 """
@@ -18,7 +18,7 @@ from kernelscope.analysis.files.protobuf_classes import message_classes
 _Field = descriptor_pb2.FieldDescriptorProto
 _INT, _BYTES, _MESSAGE = _Field.TYPE_INT64, _Field.TYPE_BYTES, _Field.TYPE_MESSAGE
 
-# message -> (field, number, type, repeated, message of the field); names are bytes, because a damaged one is no reason to refuse
+# message -> (field, number, type, repeated, message of the field); names are bytes, so a damaged one does not cause a refusal
 _MESSAGES: dict[str, tuple[tuple[str, int, int, bool, str | None], ...]] = {
     "Proto": (("module", 1, _MESSAGE, False, "Module"),),
     "Module": (
@@ -58,11 +58,11 @@ _TYPES = {
 
 @dataclass
 class Instruction:
-    """One instruction. `op_name` holds the scopes of the code it came from and the operation; empty where XLA made it itself.
+    """One instruction. `op_name`: the scopes of the source code and the operation; empty if XLA made the instruction itself.
 
-    dtype, dimensions: of its result; null and empty for tuples. target: of a custom call. operands, called: numbers of
-    instructions and of computations. computation: the number of the one it is in. parameter: its place among the computation's
-    parameters, if it is one.
+    dtype, dimensions: of its result; None and empty for tuples. target: of a custom call. operands: numbers of instructions.
+    called: numbers of computations. computation: the number of the computation around it. parameter: its position among the
+    computation's parameters, if it is one.
     """
 
     number: int
@@ -81,9 +81,10 @@ class Instruction:
 
 @dataclass
 class Program:
-    """One module: its instructions by number, in the order of the file; per computation their numbers and the root's.
+    """One module: its instructions by number, in the order of the file, and each computation's members and root.
 
-    members: the numbers in the order in which they run, of computations of which the module says so, else in that of the file.
+    members: the numbers of each computation's instructions, in the order in which they run if the module gives it, else in that
+    of the file.
     """
 
     name: str
@@ -92,11 +93,11 @@ class Program:
     roots: dict[int, int] = field(default_factory=dict)
 
     def by_name(self) -> dict[str, Instruction]:
-        """Return the instructions by their names, which are unique in a module."""
+        """Return the instructions by name; names are unique in a module."""
         return {instruction.name: instruction for instruction in self.instructions.values()}
 
     def inside(self, instruction: Instruction) -> list[Instruction]:
-        """Return the instructions of the computations that one calls; of those that these call, too."""
+        """Return the instructions of all computations that an instruction calls, directly or not."""
         result, waiting, seen = [], list(instruction.called), set(instruction.called)
         while waiting:
             for number in self.members.get(waiting.pop(), []):
@@ -108,11 +109,11 @@ class Program:
 
 
 def parse(content: bytes, source: str) -> Program:
-    """Decode one HloProto; raises EvidenceError, naming `source`, when it is none."""
+    """Decode one HloProto; raise EvidenceError, naming `source`, if it cannot be decoded."""
     try:
         module = _classes()["Proto"].FromString(content).module
     except DecodeError as error:
-        raise EvidenceError(f"{source}: holds a compiled program that cannot be read ({error}); record it again") from error
+        raise EvidenceError(f"{source}: a compiled program in it cannot be read ({error}); record it again") from error
     program = Program(_text(module.name))
     for computation in module.computations:
         program.members[computation.id] = [instruction.id for instruction in computation.instructions]

@@ -1,4 +1,4 @@
-"""Planes of the host: calls, operators, ranges and what allocators did."""
+"""Planes of the host: calls, operators, ranges and allocations."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _OPERATOR = r"^(?P<scope>[^:]+):(?P<type>[A-Za-z_]\w*)$"
 
 
 def events_of(planes: list[tuple[xplane.Plane, int]]) -> list[pd.DataFrame]:
-    """Return the events of the host's planes, which have the number of their process beside them.
+    """Return the events of the hosts' planes, given with the number of their process.
 
-    Where two hosts share a plane's name, their threads are distinguished.
+    If planes share a name, their threads get distinct ids.
     """
     names = [plane.name for plane, _ in planes]
     repeated = len(set(names)) < len(names)
@@ -32,9 +32,9 @@ def events_of(planes: list[tuple[xplane.Plane, int]]) -> list[pd.DataFrame]:
 
 
 def take_apart(events: pd.DataFrame, on_cpu: bool, gpu: str, tables: columns.Tables, diagnostics: dict[str, int]) -> None:
-    """Take a host's plane apart.
+    """Sort the events of a host's plane into tables.
 
-    on_cpu: no device computed, so operators that compute are kernels. gpu: what GPUs are called here, cuda or rocm.
+    on_cpu: no device computed, so the computing operators are kernels. gpu: the prefix of GPUs' names, cuda or rocm.
     """
     instant = (events["duration_ns"] == 0).to_numpy(dtype=bool)
     is_call = columns.matching(events["name"], _API)
@@ -55,7 +55,7 @@ def take_apart(events: pd.DataFrame, on_cpu: bool, gpu: str, tables: columns.Tab
 
 
 def _calls(events: pd.DataFrame) -> pd.DataFrame:
-    """Return calls of CUDA's or HIP's API; a graph's number behind the name is left out."""
+    """Return CUDA or HIP API calls; a graph's number after the name is dropped."""
     name = columns.extracted(events["name"], r"^(\w+)")
     driver = columns.matching(name, r"cu[A-Z]")
     api = pd.Categorical.from_codes(driver.astype(np.int8), categories=pd.Index(["runtime", "driver"], dtype="str"))
@@ -70,7 +70,7 @@ def _calls(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def _allocator_memory(events: pd.DataFrame, gpu: str, diagnostics: dict[str, int]) -> pd.DataFrame:
-    """Return what the framework's allocators took and gave back."""
+    """Return allocations and frees of the framework's allocators."""
     taken = columns.matching(events["name"], "^MemoryAllocation$")
     given = columns.matching(events["name"], "^MemoryDeallocation$")
     known = (taken | given) & events["stat_allocation_bytes"].notna().to_numpy(dtype=bool)
@@ -96,7 +96,7 @@ def _allocator_memory(events: pd.DataFrame, gpu: str, diagnostics: dict[str, int
 def _operators(executed: pd.DataFrame, compiled: pd.DataFrame) -> pd.DataFrame:
     """Return TensorFlow's executions and XLA's operations on the host as operators.
 
-    operation: the name of a kernel that the operator would be.
+    operation: the name that the operator has as a kernel.
     """
     spans = ["start_ns", "end_ns", "line_id"]
     types = columns.extracted(executed["name"], _OPERATOR.replace("?P<scope>", "?:").replace("?P<type>", ""))
@@ -117,7 +117,7 @@ def _operators(executed: pd.DataFrame, compiled: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cpu_kernels(operators: pd.DataFrame) -> pd.DataFrame:
-    """Return the operators that compute by themselves: those that hold no other and do not only steer."""
+    """Return the operators that compute themselves: those that contain no other and are not control operators."""
     steering = operators["name"].str.match(scopes.STEERING).fillna(False).to_numpy(dtype=bool)
     chosen = operators[~holders(operators) & ~steering]
     return chosen.drop(columns=["operation", "scope"]).assign(

@@ -1,10 +1,10 @@
-"""The operators of a GPU's kernels, from XLA's compiled programs, where the profiler does not tell them.
+"""The operators of a GPU's kernels, from XLA's compiled programs, if the profiler does not give them.
 
-The profiler names the kernels of a CUDA graph after the graph, and some after the whole function that was compiled. Which
-instruction they are of is told by `schedules`.
+The profiler names the kernels of a CUDA graph after the graph, and some kernels after the whole compiled function. `schedules`
+finds their instructions.
 
-Where XLA joined operators and left the fusion without a name, it has that of the last of them that is in a scope: its result.
-Where it made an instruction itself, it has the name of the nearest one that uses its result.
+If XLA fused operators and left the fusion without a name, it takes the name of the last of them that is in a scope: its result.
+An instruction that XLA made itself takes the name of the nearest instruction that uses its result.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from kernelscope.analysis.formats.xplane.schedules import Schedule
 from kernelscope.analysis.formats.xplane.tables import Plane, program_key
 from kernelscope.analysis.trace.categories import translated
 
-INTEGERS, TEXTS = ("program_id",), ("hlo_module",)  # the statistics that this needs besides hlo_op, tf_op and name
+INTEGERS, TEXTS = ("program_id",), ("hlo_module",)  # statistics needed here besides hlo_op, tf_op and name
 _NAMELESS = re.compile(r"^(?:XlaModule|Thunk)?:?$")
 _PLAIN = re.compile(r"\b(?:transpose|jvp|vmap)\(|\)")
-_FURTHEST = 40  # instructions that are looked at for the nearest one in a scope
+_FURTHEST = 40  # instructions that are searched for the nearest one in a scope
 
 
 def are_missing(plane: Plane) -> bool:
-    """Return whether a plane has kernels of XLA's programs without their operator's name."""
+    """Return whether a plane has kernels of XLA programs without their operator's name."""
     events = plane.events
     return len(events) > 0 and bool((events["stat_hlo_op"].notna() & _nameless(events)).any())
 
 
 def _nameless(events: pd.DataFrame) -> pd.Series[bool]:
-    """Return which events have no operator's name, or one that says no more than which function was compiled."""
-    told = translated(events["stat_tf_op"], lambda text: None if _NAMELESS.match(text) else "yes").notna()
-    named = translated(events["stat_name"], lambda text: "yes" if _in_scope(text) else None).notna()
-    return ~told & ~named
+    """Return which events have no operator name, or one that only names the compiled function."""
+    by_type = translated(events["stat_tf_op"], lambda text: None if _NAMELESS.match(text) else "yes").notna()
+    by_scope = translated(events["stat_name"], lambda text: "yes" if _in_scope(text) else None).notna()
+    return ~by_type & ~by_scope
 
 
 def added(plane: Plane, contents: Mapping[str, bytes], source: str) -> Plane:
-    """Return a GPU's plane with the instructions and operators of such kernels, where they are known.
+    """Return a GPU's plane with the instructions and operators of nameless kernels added, where known.
 
-    contents: the programs of the file, as `tables.read_programs` returns them. source: the file, for errors.
+    contents: the programs of the file, as `tables.read_programs` returns them. source: the file's name in errors.
     """
     events = plane.events
     nameless = _nameless(events)
@@ -57,13 +57,13 @@ def added(plane: Plane, contents: Mapping[str, bytes], source: str) -> Plane:
         if key is None:
             continue
         mine = events[(program == name).fillna(False).to_numpy(bool)].sort_values("start_ns", kind="stable")
-        found = _Operators(hlo.parse(contents[key], source)).of_events(mine)
-        found = found[nameless.loc[found.index].to_numpy(bool)]
-        better = np.array([_in_scope(scope) for _, scope in found], dtype=bool) | vague.loc[found.index].isna().to_numpy(bool)
-        found = found[better]
-        operation.loc[found.index] = [instruction for instruction, _ in found]
-        operator.loc[found.index] = [scope for _, scope in found]
-        vague.loc[found.index] = None  # it would go before the operator
+        pairs = _Operators(hlo.parse(contents[key], source)).of_events(mine)
+        pairs = pairs[nameless.loc[pairs.index].to_numpy(bool)]
+        better = np.array([_in_scope(scope) for _, scope in pairs], dtype=bool) | vague.loc[pairs.index].isna().to_numpy(bool)
+        pairs = pairs[better]
+        operation.loc[pairs.index] = [instruction for instruction, _ in pairs]
+        operator.loc[pairs.index] = [scope for _, scope in pairs]
+        vague.loc[pairs.index] = None  # it would take precedence over the operator
     texts = {"hlo_op": operation, "tf_op": operator, "name": vague}
     columns = {f"stat_{name}": column.astype("category") for name, column in texts.items()}
     return replace(plane, events=events.assign(**columns))
@@ -82,11 +82,11 @@ class _Operators:
                 self._users.setdefault(operand, []).append(instruction.number)
 
     def of_events(self, events: pd.DataFrame) -> pd.Series:
-        """Return (instruction, operator) by their names for those of a program's events, in order, of which they are known."""
+        """Return the names (instruction, operator) of a program's events for which they are known; events: in order of starts."""
         instructions = events["stat_hlo_op"].cat
         of_category = [self._schedule.place.get(str(name), -1) for name in instructions.categories]
-        told = np.array([*of_category, -1], dtype=np.int64)[instructions.codes.to_numpy()]  # null is -1, the last
-        places = self._schedule.places(events["name"], told)
+        recorded = np.array([*of_category, -1], dtype=np.int64)[instructions.codes.to_numpy()]  # null is -1, the last
+        places = self._schedule.places(events["name"], recorded)
         known = places >= 0
         used, row = np.unique(places[known], return_inverse=True)
         pairs = np.empty(len(used), dtype=object)
@@ -101,14 +101,14 @@ class _Operators:
         return self._names[number]
 
     def _own(self, instruction: Instruction) -> str:
-        """Return the name of an instruction, else of the last that it joins and that is in a scope."""
+        """Return the name of an instruction, or, if it is not in a scope, of the last one inside it that is."""
         if _in_scope(instruction.op_name):
             return instruction.op_name
         inside = [one.op_name for one in self._program.inside(instruction) if _in_scope(one.op_name)]
         return inside[-1] if inside else instruction.op_name
 
     def _nearest(self, instruction: Instruction) -> str | None:
-        """Return the name of the nearest instruction that uses the result, directly or not, and is in a scope."""
+        """Return the name of the nearest instruction in a scope that uses the result, directly or not."""
         waiting, seen = deque(self._users.get(instruction.number, ())), {instruction.number}
         while waiting and len(seen) < _FURTHEST:
             number = waiting.popleft()
@@ -123,5 +123,5 @@ class _Operators:
 
 
 def _in_scope(op_name: str) -> bool:
-    """Return whether an operator's name says more than the function that was compiled: jit(step)/jvp()/mul does not."""
+    """Return whether an operator's name says more than the compiled function; jit(step)/jvp()/mul does not."""
     return op_name.startswith("jit(") and any(_PLAIN.sub("", part) for part in op_name.split("/")[1:-1])

@@ -1,8 +1,8 @@
 """Steps of XSpace files: those that the program marked on the host, else those that the profiler found on the devices.
 
-The profiler writes a line of steps for every device, numbered alike. Devices begin and end the same step at different times, so a
-step lasts from the first device's beginning to the next step's. Where the file tells what launched the work, such steps are then
-moved to when the host launched their work, because work belongs to the step that launched it.
+The profiler writes a line of steps for every device, with the same numbers. Devices begin and end a step at different times, so
+a step lasts from its first begin on any device to its last end, but at most to the begin of the next step. If the file has
+launches, these steps are then moved to when the host launched their work, because work belongs to the step that launched it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _NEVER = np.iinfo(np.int64).max
 
 
 def of_devices(events: pd.DataFrame) -> pd.DataFrame:
-    """Return the steps on the lines of steps of all devices' events: columns step, warmup, thread, start_ns, end_ns.
+    """Return the steps on all devices' lines of steps: columns step, warmup, thread, start_ns, end_ns.
 
-    Lines that do not number their steps alike are other things than a loop's: the one with the most steps counts then.
+    If numbers repeat on a line, the steps are not those of one loop: then only the line with the most steps counts.
     """
     rows = events[(events["line"] == LINE).to_numpy(dtype=bool)]
     if rows.empty:
@@ -35,7 +35,7 @@ def of_devices(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_host(events: pd.DataFrame) -> pd.DataFrame:
-    """Return the steps that the program marked on the thread that has the most of them, as `of_devices` does."""
+    """Return the steps that the program marked on the thread with the most of them, in the form of `of_devices`."""
     marked = events["stat_step_num"].notna() & (events["duration_ns"] > 0)
     rows = events[marked.to_numpy(dtype=bool)]
     if rows.empty:
@@ -52,7 +52,7 @@ def _table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def chosen(on_host: pd.DataFrame, on_devices: pd.DataFrame, trace: Trace) -> pd.DataFrame:
-    """Return the program's marks where launches can be placed in them or nothing else tells steps; else those of devices."""
+    """Return the program's steps if launches can be placed in them or devices have none, else those of the devices."""
     work = _launched(trace)
     if len(on_host) and (on_devices.empty or len(work)):
         return on_host
@@ -60,7 +60,7 @@ def chosen(on_host: pd.DataFrame, on_devices: pd.DataFrame, trace: Trace) -> pd.
 
 
 def _launched(trace: Trace) -> pd.DataFrame:
-    """Return start_ns of device work, and launch_ns and launch_thread of the call that launched it, where both are known."""
+    """Return start_ns of device work, and launch_ns and launch_thread of the call that launched it, if both are known."""
     keys = ["process", "correlation"]
     calls = trace.calls.loc[trace.calls["correlation"].notna().to_numpy(), [*keys, "start_ns", "thread"]]
     calls = calls.sort_values("start_ns", kind="stable").drop_duplicates(keys)
@@ -73,7 +73,7 @@ def _launched(trace: Trace) -> pd.DataFrame:
 def _moved(steps: pd.DataFrame, work: pd.DataFrame) -> pd.DataFrame:
     """Return the devices' steps as the host launched them: each from the first launch of its work to the next step's.
 
-    A step in which no work with a known launch begins is as far from its launch as the others are in the middle.
+    A step without work of known launch gets the median distance from its launch of the other steps.
     """
     start = steps["start_ns"].to_numpy(np.int64)
     at = intervals.containing(work["start_ns"].to_numpy(np.int64), *intervals.edges(steps))
@@ -84,13 +84,13 @@ def _moved(steps: pd.DataFrame, work: pd.DataFrame) -> pd.DataFrame:
     if not known.any():
         return steps
     first = np.where(known, first, start - int(np.median(start[known] - first[known])))
-    first = np.minimum.accumulate(first[::-1])[::-1]  # what a later step launched late in an earlier one belongs to the later
+    first = np.minimum.accumulate(first[::-1])[::-1]  # a step begins no later than the next one
     end = np.append(first[1:], max(int(steps["end_ns"].iloc[-1]), int(first[-1])))
     return steps.assign(start_ns=first, end_ns=end, thread=int(work["launch_thread"][inside].mode().iloc[0]))
 
 
 def apart(steps: pd.DataFrame) -> pd.DataFrame:
-    """Return the steps that do not begin inside of an earlier one, numbered anew."""
+    """Return the steps that do not begin inside an earlier one, renumbered."""
     before = steps["end_ns"].cummax().shift(fill_value=np.iinfo(np.int64).min)
     kept = steps[steps["start_ns"] >= before].reset_index(drop=True)
     return kept.assign(step=np.arange(len(kept)))

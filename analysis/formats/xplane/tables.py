@@ -1,19 +1,19 @@
 """XSpace files (*.xplane.pb, also gzip) of the profiler that TensorFlow, JAX and PyTorch/XLA share, read without any of them.
 
-A file holds planes (a host, a GPU, ...), planes hold lines (threads, streams), lines hold events whose names stand once in the
-plane's metadata. Events and their metadata bear statistics, named in the plane's metadata as well. `read` returns one row an
-event:
+A file holds planes (a host, a GPU, ...), planes hold lines (threads, streams), and lines hold events, whose names are in the
+plane's metadata. Events and their metadata have statistics, which are also named in the plane's metadata. `read` returns one row
+per event:
 
     plane          string  such as /host:CPU or /device:GPU:0
     line_id        int64   the line's number; a hash of the thread's number for threads of TensorFlow's pools
     line           string  the line's name, such as python, tf_Compute/123 or "Stream #16(Kernel)"
-    start_ns       int64   start in ns; of the wall clock's epoch where attrs["wall_clock"] is true, else of some start
+    start_ns       int64   start in ns, since the epoch if attrs["wall_clock"] is true, else since an unknown time
     duration_ns    int64   duration, rounded to ns; 0 for instants
     name           string  such as lenet_1/conv1_1/BiasAdd:_MklNativeFusedConv2D, or a kernel's name
-    display_name   string  a shorter name for display; null where there is none
+    display_name   string  a shorter name for display; null if there is none
 
-`read_planes` returns the planes apart, with statistics that are asked for; `read_programs` what XLA compiled. Events are decoded
-with numpy, a field of all events at a time; only what is outside of events goes through protobuf.
+`read_planes` returns the separate planes, with the requested statistics; `read_programs` returns the programs that XLA compiled.
+Events are decoded with numpy, one field of all events at a time; only data outside events goes through protobuf.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from kernelscope.analysis.files.protobuf_columns import decode, distinct_texts, 
 _INT64, _UINT64 = descriptor_pb2.FieldDescriptorProto.TYPE_INT64, descriptor_pb2.FieldDescriptorProto.TYPE_UINT64
 _BYTES, _MESSAGE = descriptor_pb2.FieldDescriptorProto.TYPE_BYTES, descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE
 
-# message -> (field, number, type, repeated, message of the field). Names are bytes, because a damaged one is no reason to
-# refuse a file; planes and events stay bytes, to be decoded one by one and all at once; a map is a repeated message of key and
-# value. From tsl/profiler/protobuf/xplane.proto.
+# message -> (field, number, type, repeated, message of the field). Names are bytes, so a damaged one does not make the file
+# unreadable; planes stay bytes, to be decoded one by one, and events, to be decoded all at once; a map is a repeated message of
+# key and value. From tsl/profiler/protobuf/xplane.proto.
 _MESSAGES: dict[str, tuple[tuple[str, int, int, bool, str | None], ...]] = {
     "Stat": (
         ("metadata_id", 1, _INT64, False, None),
@@ -73,11 +73,11 @@ _MESSAGES: dict[str, tuple[tuple[str, int, int, bool, str | None], ...]] = {
 }
 _METADATA_ID, _OFFSET_PS, _DURATION_PS, _STATS, _OCCURRENCES = 1, 2, 3, 4, 5  # fields of an event
 _STAT_ID, _STAT_UINT64, _STAT_INT64, _STAT_STR, _STAT_REF = 1, 3, 4, 5, 7  # fields of a statistic
-_METADATA_PLANE = "/host:metadata"  # holds no events, but compiled programs
-_START_TIME = "profile_start_time"  # a plane's statistic: when the profiler was started, ns since the epoch
+_METADATA_PLANE = "/host:metadata"  # holds compiled programs and no events
+_START_TIME = "profile_start_time"  # a plane's statistic: when the profiler started, ns since the epoch
 _LAST_NS = 4_000_000_000_000_000_000  # year 2096; later times are damage, and sums of two of them would not fit 64 bits
 _LONGEST_NS = 100_000_000_000_000_000  # three years
-_MOST_PLANES, _MOST_FILLED = 4096, 256  # a host has some tens at most; every plane with events takes its time
+_MOST_PLANES, _MOST_FILLED = 4096, 256  # a host has a few dozen at most; every plane with events costs time
 
 Integers = npt.NDArray[np.int64]
 
@@ -86,10 +86,10 @@ Integers = npt.NDArray[np.int64]
 class Plane:
     """One plane. stats: its statistics by name, numbers and texts.
 
-    lines: names of the lines; none where the plane has no events.
-    events: columns line_number (of the plane's lines, int64), line_id, line (category), start_ns, duration_ns, count (int64;
-    executions that the row stands for: 1, or more where the profiler added up, and start_ns is then meaningless),
-    name, display_name (category), and the statistics asked for as stat_NAME, Int64 or category.
+    lines: names of the lines; none if the plane has no events.
+    events: columns line_number (of the plane's lines, int64), line_id, line (category), start_ns, duration_ns, count (int64; the
+    executions that the row stands for: 1, or more if the profiler added them up, and then start_ns is meaningless), name,
+    display_name (category), and the requested statistics as stat_NAME, Int64 or category.
     """
 
     name: str
@@ -102,8 +102,8 @@ class Plane:
 class Space:
     """A file's planes in its order.
 
-    wall_clock: whether times are ns since the epoch, else of some start. damaged: events whose time no clock can show, which
-    are left out. messages: errors and warnings that the profiler left.
+    wall_clock: whether times are ns since the epoch, else since an unknown time. damaged: events with impossible times, which are
+    left out. messages: errors and warnings that the profiler left.
     """
 
     planes: list[Plane]
@@ -115,7 +115,7 @@ class Space:
 def read(path: Path | str) -> pd.DataFrame:
     """Return the events of an XSpace file (columns above), in the order of the file.
 
-    attrs: wall_clock (bool). Raises EvidenceError when the file cannot be read or is none.
+    attrs: wall_clock (bool). Raise EvidenceError if the file cannot be read or is not an XSpace.
     """
     space = read_planes(path)
     tables = [plane.events.assign(plane=plane.name) for plane in space.planes if len(plane.events)]
@@ -132,8 +132,8 @@ def read(path: Path | str) -> pd.DataFrame:
 def read_planes(path: Path | str, integer_stats: Sequence[str] = (), text_stats: Sequence[str] = ()) -> Space:
     """Return the planes of an XSpace file with these statistics of their events.
 
-    A statistic of an event's metadata counts for all its events that do not bear it themselves. Raises EvidenceError when the
-    file cannot be read or is none.
+    A statistic of an event's metadata counts for all its events that do not have it themselves. Raise EvidenceError if the file
+    cannot be read or is not an XSpace.
     """
     space = _parse(Path(path))
     planes, damaged, filled = [], 0, 0
@@ -145,7 +145,7 @@ def read_planes(path: Path | str, integer_stats: Sequence[str] = (), text_stats:
             continue
         filled += 1
         if filled > _MOST_FILLED:
-            raise EvidenceError(f"{path}: more than {_MOST_FILLED} planes with events, as no profiler writes; record it again")
+            raise EvidenceError(f"{path}: over {_MOST_FILLED} planes with events: no profiler writes so many; record it again")
         events = _events(plane, path, integer_stats, text_stats)
         usable = _usable(events)
         damaged += int((~usable).sum())
@@ -157,16 +157,16 @@ def read_planes(path: Path | str, integer_stats: Sequence[str] = (), text_stats:
     wall_clock = 0 < start_ns < _LAST_NS
     if wall_clock:
         for plane in [plane for plane in planes if len(plane.events)]:
-            # lines count from the profiler's start, in files of older releases from the epoch
+            # lines count from the profiler's start, or, in files of older releases, from the epoch
             plane.events["start_ns"] += np.where(plane.events["start_ns"] < start_ns // 2, start_ns, 0)
     messages = [_text(message) for message in [*space.errors, *space.warnings]]
     return Space(planes, wall_clock, damaged, messages)
 
 
 def read_programs(path: Path | str) -> dict[str, bytes]:
-    """Return the compiled programs that XLA's profiler left beside the events: serialised HloProto messages by their names.
+    """Return the compiled programs that XLA's profiler stores beside the events: serialised HloProto messages by name.
 
-    A name is the module's with the program's number, such as jit_step(42). Raises EvidenceError as `read_planes` does.
+    A name is the module's with the program's number, such as jit_step(42). Raise EvidenceError as `read_planes` does.
     """
     programs: dict[str, bytes] = {}
     for content in _parse(Path(path)).planes:
@@ -192,10 +192,10 @@ _COLUMNS = {
 
 
 def program_key(contents: Mapping[str, bytes], module: str, number: object) -> str | None:
-    """Return under which name a file's programs, as `read_programs` returns them, hold an event's; None where none is it.
+    """Return the key of an event's program among those that `read_programs` returns; None if there is none.
 
-    A program that JAX took from its cache of compiled ones has another number in events than the one it is kept under: it is the
-    only one of its module's name then.
+    A program that JAX took from its compilation cache has another number in events than in the file: then it is the only one with
+    the module's name.
     """
     key = f"{module}({number})"
     if key in contents:
@@ -213,12 +213,12 @@ def _classes() -> dict[str, Any]:
 def _parse(path: Path) -> Any:
     content = read_content(path)
     if not content:
-        raise EvidenceError(f"{path}: empty, as the profiler leaves it where its trace exceeds 2 GiB; record fewer steps")
+        raise EvidenceError(f"{path}: empty, as the profiler leaves it if its trace exceeds 2 GiB; record fewer steps")
     space = _message("Space", content, path)
     if not space.planes:
         raise EvidenceError(f"{path}: not an XSpace file: it holds no planes")
     if len(space.planes) > _MOST_PLANES:
-        raise EvidenceError(f"{path}: {len(space.planes)} planes, as no profiler writes; record it again")
+        raise EvidenceError(f"{path}: {len(space.planes)} planes: no profiler writes so many; record it again")
     return space
 
 
@@ -234,7 +234,7 @@ def _text(value: bytes) -> str:
 
 
 def _plane_stats(plane: Any) -> dict[str, int | str]:
-    """Return a plane's own statistics by name, as far as they are integers or texts."""
+    """Return a plane's own statistics by name; they are integers or texts."""
     names = {entry.key: _text(entry.value.name) for entry in plane.stat_metadata}
     return {names[stat.metadata_id]: _value(stat, names) for stat in plane.stats if stat.metadata_id in names}
 
@@ -248,7 +248,7 @@ def _value(stat: Any, names: dict[int, str]) -> int | str:
 
 
 def _usable(events: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Return which events have a time that a clock can show."""
+    """Return which events have a possible time."""
     start, duration = events["start_ns"].to_numpy(), events["duration_ns"].to_numpy()
     return np.asarray((np.abs(start) < _LAST_NS) & (duration >= 0) & (duration < _LONGEST_NS) & (events["count"] > 0))
 
@@ -308,7 +308,7 @@ class _EventStats:
         self._of_metadata = [(n, entry.value.stats) for n, entry in enumerate(plane.event_metadata) if len(entry.value.stats)]
 
     def integers(self, name: str, count: int, position: Integers) -> pd.arrays.IntegerArray:
-        """Return the statistic of `count` events as Int64, null where it is absent."""
+        """Return a statistic of `count` events as Int64, null if absent."""
         ids = self._ids(name)
         rows = np.flatnonzero(np.isin(self._fields[_STAT_ID], ids))
         values, missing = np.zeros(count, dtype=np.int64), np.ones(count, dtype=bool)
@@ -323,7 +323,7 @@ class _EventStats:
         return pd.arrays.IntegerArray(values, missing)
 
     def texts(self, name: str, count: int, position: Integers) -> pd.Categorical:
-        """Return the statistic of `count` events as categories, null where it is absent or no text."""
+        """Return a statistic of `count` events as a categorical, null if absent or not a text."""
         ids = self._ids(name)
         distinct: list[str | None] = [None]
         codes = np.zeros(count, dtype=np.int64)
@@ -347,7 +347,7 @@ class _EventStats:
         return [key for key, text in self._names.items() if text == name]
 
     def _find(self, ids: list[int]) -> list[tuple[int, Any]]:
-        """Return the metadata's number and the statistic for all metadata that bear it."""
+        """Return the metadata's number and the statistic, for all metadata that have it."""
         if not ids:
             return []
         return [(number, stat) for number, stats in self._of_metadata for stat in stats if stat.metadata_id in ids]
@@ -359,13 +359,13 @@ def _signed(stat: Any) -> int:
 
 
 def _categories(texts: Sequence[str | None], codes: Integers) -> pd.Categorical:
-    """Return categories from texts that may repeat or be None, and their positions (-1: none)."""
+    """Return a categorical from texts that may repeat or be None, and positions in them (-1: null)."""
     mapped, distinct = pd.factorize(np.array(texts, dtype=object))
     return pd.Categorical.from_codes(np.append(mapped, -1)[codes], categories=pd.Index(distinct, dtype="str"))
 
 
 def _positions(keys: Integers, wanted: Integers) -> Integers:
-    """Return where each wanted key stands in keys, the last where it repeats, -1 where it does not stand there."""
+    """Return the position of each wanted key in keys, the last one if it repeats, -1 if it is missing."""
     if not len(keys):
         return np.full(len(wanted), -1, dtype=np.int64)
     order = np.argsort(keys, kind="stable")

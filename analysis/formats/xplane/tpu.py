@@ -1,4 +1,4 @@
-"""Planes of TPUs' cores: operations, transfers, what waits for these, and what holds others."""
+"""Planes of TPUs' cores: operations, transfers, waits for transfers, and operations that contain others."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _WORK = ("XLA Ops", "Sparse Core Ops")
 _ASYNCHRONOUS = "Async XLA Ops"
 _MODULES = ("XLA Modules", "Sparse Core Modules")
 _OF_TRANSFERS = "copy-(?:start|done)$"  # categories of operations that start asynchronous copies and wait for them
-_HOLDERS = r"^(while|conditional|call|async-start)"  # categories of operations that hold others
+_HOLDERS = r"^(while|conditional|call|async-start)"  # categories of operations that contain others
 _KINDS = (
     (r"^(all-|reduce-scatter|collective|send|recv)", "communication"),
     (r"^(copy|async-copy)", "copy"),
     (r"^data formatting", "layout"),
 )
-_HOST_MEMORY = "S(5)"  # how XLA's shapes mark memory of the host
+_HOST_MEMORY = "S(5)"  # marks host memory in XLA's shapes
 
 
 def take_apart(events: pd.DataFrame, tables: columns.Tables, diagnostics: dict[str, int]) -> None:
-    """Take the planes of TPUs' cores apart."""
+    """Sort the events of TPU cores' planes into tables."""
     is_work = events["line"].isin(_WORK).to_numpy(dtype=bool)
     is_module = events["line"].isin(_MODULES).to_numpy(dtype=bool)
     asynchronous = (events["line"] == _ASYNCHRONOUS).to_numpy(dtype=bool)
@@ -50,13 +50,13 @@ def take_apart(events: pd.DataFrame, tables: columns.Tables, diagnostics: dict[s
 
 
 def _holders(work: pd.DataFrame) -> columns.Flags:
-    """Return which operations only hold others: loops, branches and calls with operations inside."""
+    """Return which operations only contain others: loops, branches and calls with operations inside."""
     spans = pd.DataFrame({"thread": work["lane"], "start_ns": work["start_ns"], "end_ns": work["start_ns"] + work["duration_ns"]})
     return holders(spans) & columns.matching(work["stat_hlo_category"], _HOLDERS)
 
 
 def _kernels(events: pd.DataFrame) -> pd.DataFrame:
-    """Return operations as kernels under their short names; what only moves or exchanges data is known by XLA's category."""
+    """Return operations as kernels under their short names; XLA's category gives the kind of those that only move data."""
     kind = np.full(len(events), None, dtype=object)
     for pattern, name in _KINDS:
         kind[columns.matching(events["stat_hlo_category"], pattern)] = name
@@ -71,7 +71,7 @@ def _waits(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def _copies(events: pd.DataFrame) -> pd.DataFrame:
-    """Return transfers, or waits for them; the shapes' marks for the host's memory tell their direction.
+    """Return transfers, or waits that stand for them; marks of host memory in the shapes give the direction.
 
     A transfer's text has the shape at its target, then that at its source: "= (TARGET, SOURCE, ", "copy-done((TARGET, SOURCE, ".
     """
@@ -86,5 +86,5 @@ def _copies(events: pd.DataFrame) -> pd.DataFrame:
         ["host to host", "device to host", "host to device", "device to device"],
         default="other",
     )
-    size = events["stat_bytes_accessed"].where(events["line"] == _ASYNCHRONOUS)  # a wait's time is not its transfer's
+    size = events["stat_bytes_accessed"].where(events["line"] == _ASYNCHRONOUS)  # a wait does not last as long as its transfer
     return columns.work(events).assign(operation=operation, bytes=size)

@@ -1,13 +1,14 @@
-"""XSpace files of TensorFlow, JAX and PyTorch/XLA: GPUs of either vendor, TPUs, and CPUs where nothing else computes.
+"""XSpace files of TensorFlow, JAX and PyTorch/XLA: GPUs of either vendor, TPUs, and CPUs if nothing else computes.
 
-A GPU's plane has one line a stream; lines named "XLA Ops", "Framework Ops" and the like on it are derived from these by the
-profiler and show the same time again. On a TPU the line "XLA Ops" is the work itself; operations that hold others (loops, calls)
-are ranges there. Transfers that a TPU makes beside its operations stand on "Async XLA Ops". The operations that start them and
-wait for them compute nothing, and are syncs. Where the transfers of a core were not recorded, its waits stand for them.
+A GPU's plane has one line per stream; the profiler derives its lines "XLA Ops", "Framework Ops" and similar ones from the
+streams, so they show the same time again. On a TPU the line "XLA Ops" is the work itself; operations that contain others
+(loops, calls) are ranges there. Transfers that a TPU makes beside its operations are on "Async XLA Ops". The operations that
+start them and wait for them compute nothing, and are syncs. If the transfers of a core were not recorded, its waits stand for
+them.
 
-The host's planes hold calls of CUDA's or HIP's API, which bear the correlation of what they launched, executions of TensorFlow's
-operators ("conv1/Conv2D:Conv2D"), and what the frameworks and Python note besides, which become ranges. Statistics tell a
-kernel's operator: tf_op for TensorFlow, name for JAX, and the launch's grid, block and memory.
+The host's planes hold CUDA or HIP API calls, with the correlation of the work that they launched, executions of TensorFlow's
+operators ("conv1/Conv2D:Conv2D"), and other events of the frameworks and Python, which become ranges. Statistics give a kernel's
+operator (tf_op for TensorFlow, name for JAX) and its launch's grid, block and memory.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ from kernelscope.analysis.trace import Trace, conform, thread_names
 
 _PLANE_NAME = re.compile(rb"/(?:host|device|virtualdevice):|Task Environment|#Chip|Host CPUs|Syscalls")
 _SILENT_HOSTS = ("/host:metadata", "/host:tfstreamz", "/host:__ScopeRangeCallStack__")
-_LISTED = 16  # devices without events that are named
-_NAMED = 4  # planes of unknown devices that are
+_LISTED = 16  # devices without events in a note
+_NAMED = 4  # planes of unknown devices in a message
 _LINE_BITS = (1 << 48) - 1
 
 
 def matches(head: Head) -> bool:
-    """Return whether the content begins as an XSpace does: with a plane that begins with a known plane's name."""
+    """Return whether the content begins like an XSpace: with a plane whose name is known."""
     content = head.content
     try:
         tag, length, position = content[0], *varint(content, 1)
         if tag != 0x0A or length < 4:
             return False
-        if content[position] == 0x08:  # a plane's number may stand before its name
+        if content[position] == 0x08:  # a plane's number may precede its name
             _, position = varint(content, position + 1)
         if content[position] != 0x12:
             return False
@@ -55,7 +56,7 @@ def matches(head: Head) -> bool:
 
 
 def read(path: Path) -> Trace:
-    """Read an XSpace file; raises EvidenceError when it cannot be read or is none."""
+    """Read an XSpace file; raise EvidenceError if it cannot be read or is not one."""
     space = xplane.read_planes(path, columns.INTEGERS, columns.TEXTS)
     missing = [plane.name.startswith("/device:GPU") and kernel_operators.are_missing(plane) for plane in space.planes]
     if any(missing):
@@ -67,7 +68,7 @@ def read(path: Path) -> Trace:
 
 
 def of_space(space: xplane.Space) -> Trace:
-    """Return the Trace of a file's planes, whose events bear the statistics columns.INTEGERS and columns.TEXTS."""
+    """Return the Trace of a file's planes, whose events have the statistics columns.INTEGERS and columns.TEXTS."""
     names = ("ranges", "operators", "kernels", "graphs", "copies", "syncs", "memory", "calls")
     tables: columns.Tables = {name: [] for name in names}
     diagnostics: dict[str, int] = {}
@@ -101,9 +102,9 @@ def of_space(space: xplane.Space) -> Trace:
 
 @dataclass
 class _Planes:
-    """A file's planes by what they show. devices, empty: as info lists them, those with events and those without.
+    """A file's planes by kind. devices, empty: entries for info, of devices with and without events.
 
-    gpu, tpu: events. hosts: planes with the number of their process. unknown: events on planes of devices that are not known.
+    gpu, tpu: events. hosts: planes with the number of their process. unknown: numbers of events on planes of unknown devices.
     """
 
     devices: list[dict[str, Any]] = field(default_factory=list)
@@ -114,16 +115,16 @@ class _Planes:
     unknown: dict[str, int] = field(default_factory=dict)
 
     def refuse_unknown_devices(self) -> None:
-        """Raise EvidenceError where devices of other kinds worked."""
+        """Raise EvidenceError if devices of other kinds have events."""
         if self.unknown:
             named = ", ".join(f"{name!r} ({count:,} events)" for name, count in list(self.unknown.items())[:_NAMED])
             raise EvidenceError(
-                f"the work of {named} cannot be read yet, and the host's side alone would mislead; GPUs and TPUs are read"
+                f"the work of {named} cannot be read yet, and the host's side alone would mislead; only GPUs and TPUs are read"
             )
 
 
 def _sorted_out(space: xplane.Space, diagnostics: dict[str, int]) -> _Planes:
-    """Return a file's planes by what they show."""
+    """Return a file's planes by kind."""
     result, names = _Planes(), xplane_devices.Planes()
     for number, plane in enumerate(space.planes):
         device, process = names.device(plane)
@@ -142,16 +143,16 @@ def _sorted_out(space: xplane.Space, diagnostics: dict[str, int]) -> _Planes:
 
 
 def _device_events(plane: xplane.Plane, device: str, number: int) -> pd.DataFrame:
-    """Return a plane's events with their device and, as lane, a number of their line that no other plane nor thread has.
+    """Return a plane's events with their device and, as lane, a number of their line that no other plane or thread has.
 
-    A device's own numbers of lines are small and repeat.
+    A device's own line numbers are small and repeat.
     """
     lanes = (plane.events["line_id"] & _LINE_BITS) + (number + 1 << 48)
     return plane.events.assign(device=columns.constant(plane.events.index, device), lane=lanes)
 
 
 def _steps(planes: _Planes, hosts: list[pd.DataFrame], trace: Trace, diagnostics: dict[str, int]) -> pd.DataFrame:
-    """Return the steps that the file tells."""
+    """Return the steps in the file."""
     on_devices = next((steps for part in (planes.gpu, planes.tpu) if len(steps := _device_steps(part))), pd.DataFrame())
     on_host = next((steps for events in hosts if len(steps := xplane_steps.of_host(events))), pd.DataFrame())
     steps = conform("steps", xplane_steps.chosen(on_host, on_devices, trace))
@@ -165,7 +166,7 @@ def _device_steps(parts: list[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _framework(trace: Trace) -> str | None:
-    """Return the framework that names in the file prove."""
+    """Return the framework, if names in the file prove it."""
     ranges = trace.ranges["name"].cat.categories.astype("str")
     if len(ranges) and ranges.str.startswith(("PjitFunction", "TfrtTpuLoadedExecutable", "PyClient", "PjRt")).any():
         return "jax"
@@ -183,18 +184,18 @@ def _info(trace: Trace, space: xplane.Space, planes: _Planes) -> dict[str, Any]:
         more = ", ..." if len(empty) > _LISTED else ""
         notes.append(f"{len(empty)} devices without events: {', '.join(row['device'] for row in empty[:_LISTED])}{more}")
     if trace.kernels["name"].astype("string").str.startswith("__amd_rocclr_").any():
-        notes.append("ROCm copies and fills memory with kernels of its own, named __amd_rocclr_...")
+        notes.append("ROCm copies and fills memory with its own kernels, named __amd_rocclr_...")
     if (
         len(trace.calls)
         and len(trace.ranges)
         and not np.isin(trace.calls["thread"].unique(), trace.ranges["thread"].unique()).any()
     ):
-        notes.append("calls bear the system's numbers of threads and ranges hashes of them: kernels cannot be tied to ranges")
+        notes.append("calls have the system's thread ids and ranges have hashes of them: kernels cannot be joined to ranges")
     unavailable = {}
     if trace.kernels.empty:
-        unavailable["kernels"] = "no plane of a device holds work, and the host's plane no operator that computes"
+        unavailable["kernels"] = "no device's plane holds work, and no host's plane an operator that computes"
     if len(trace.kernels) and trace.calls.empty:
-        unavailable["launches"] = "the file holds no calls of a GPU's API"
+        unavailable["launches"] = "the file holds no GPU API calls"
     if not devices and len(trace.kernels):
         devices = [{"device": "cpu", "name": None}]
     info: dict[str, Any] = {
@@ -207,5 +208,5 @@ def _info(trace: Trace, space: xplane.Space, planes: _Planes) -> dict[str, Any]:
     }
     if planes.unknown:
         shown = ", ".join(f"{name} {count:,}" for name, count in list(planes.unknown.items())[:_NAMED])
-        info |= {"not_read": planes.unknown, "warnings": [f"events of devices that are not known are not read: {shown}"]}
+        info |= {"not_read": planes.unknown, "warnings": [f"events of unknown devices are not read: {shown}"]}
     return info

@@ -1,13 +1,13 @@
-"""Operations and bytes of every kernel, as far as its own description or the operator that launched it tells them.
+"""Operations and bytes of every kernel, as far as its own description or the operator that launched it gives them.
 
-Operations are those of multiplications with addition, two each, in matrix products, convolutions, recurrent cells and attention:
-what PyTorch's FlopCounterMode counts (torch/utils/flop_counter.py), and of BLAS's vector functions. A direct convolution's are
-counted whatever the algorithm: Winograd and FFT need fewer, so that such kernels can seem to exceed the device. Additions of a
-bias, activations, pooling and the like have none: what limits them is memory.
+Operations count each multiplication with its addition as two, in matrix products, convolutions, recurrent cells and attention,
+as PyTorch's FlopCounterMode does (torch/utils/flop_counter.py), and in BLAS's vector functions. A convolution counts as a
+direct one whatever the algorithm: Winograd and FFT need fewer operations, so such kernels can seem to exceed the device's peak.
+Bias additions, activations, pooling and the like count none, as memory limits them.
 
-Bytes are algorithmic: every input is read once and every output written once. Caches can make the memory's traffic smaller;
-temporary results, unaligned rows and inputs that are read again make it larger. What was not recorded counts as unknown, but for
-reductions, whose small outputs are left out.
+Bytes are algorithmic: every input is read once and every output written once. Caches can reduce the memory traffic; temporary
+results, unaligned rows and inputs that are read again increase it. What was not recorded is unknown, except that reductions
+leave out their small outputs.
 
 | what | source | operations | bytes |
 |---|---|---|---|
@@ -17,7 +17,7 @@ reductions, whose small outputs are left out.
 | recurrent layers | oneDNN's problem | 2 gates l t mb dhc (slc + sic); backward twice that | weights, src, dst; twice |
 | attention | shapes of query, key, value | 2 b h q k (d + dv); backward 2 b h q k (3 d + 2 dv) | what is read, the output |
 | axpy, scal | length of the vector | 2 n, n | 3 n, 2 n elements |
-| what computes element by element | shapes of the inputs | none | the inputs, an output as large as the largest |
+| elementwise work | shapes of the inputs | none | the inputs, an output as large as the largest |
 | copies and layout changes | shape | none | in and out |
 | pooling | oneDNN's problem; both shapes of the backward pass | none | in and out |
 """
@@ -43,9 +43,9 @@ Int = npt.NDArray[np.int64]
 def of_kernels(trace: Trace) -> pd.DataFrame:
     """Return COLUMNS for every kernel of a trace, aligned with it: sums over a row's `count`; null is unknown.
 
-    m, n, k and transpose are the library's where its line or name tells them. Where the operator does, they are the operator's:
-    rows and columns of row-major matrices, T for a factor that lies column by column. The work of an operator that ran several
-    kernels of a kind is shared among them by duration.
+    m, n, k and transpose are the library's if its line or name gives them. If they come from the operator, they are rows and
+    columns of row-major matrices, and T is for a factor in column-major order. The work of an operator that ran several kernels
+    of a kind is shared among them by duration.
     """
     kernels = trace.kernels
     own = _of_descriptions(kernels)
@@ -59,7 +59,7 @@ def of_kernels(trace: Trace) -> pd.DataFrame:
 
 
 def name_problems(trace: Trace) -> None:
-    """Give kernels whose work depends on their problem the shapes of their operator's tensors, in place, where they have none."""
+    """Give kernels whose work depends on their problem the shapes of their operator's tensors, in place, if they have none."""
     kernels = trace.kernels
     wanted = kernels["kind"].isin(MAIN) & kernels["problem"].isna()
     problems = _of_operators(trace, wanted)["problem"] if wanted.any() else pd.Series(dtype=object)
@@ -68,7 +68,7 @@ def name_problems(trace: Trace) -> None:
 
 
 def _of_descriptions(kernels: pd.DataFrame) -> pd.DataFrame:
-    """Return what each kernel's own columns tell; distinct ones are looked at once."""
+    """Return the work that follows from each kernel's own columns; distinct ones are computed once."""
     names = list(KernelColumns._fields)
     number = kernels.groupby(names, dropna=False, observed=True, sort=False).ngroup().to_numpy()
     _, first = np.unique(number, return_index=True)
@@ -84,7 +84,7 @@ def _of_descriptions(kernels: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_operators(trace: Trace, wanted: pd.Series) -> pd.DataFrame:
-    """Return what the innermost operator around each kernel's launch tells, shared among its kernels of one kind."""
+    """Return the work of the innermost operator around each kernel's launch, shared among its kernels of one kind."""
     kernels, operators = trace.kernels, trace.operators
     nothing = pd.DataFrame(None, index=kernels.index, columns=list(COLUMNS), dtype=object)
     chosen = np.flatnonzero((wanted & kernels["launch_ns"].notna()).to_numpy(dtype=bool))
@@ -110,7 +110,7 @@ _Key = tuple[str, str, str, str, str, str, str]  # name, kind, shapes, types, st
 
 
 def _distinct_operators(operators: pd.DataFrame, at: Int, kind: pd.Series, dtype: pd.Series) -> tuple[list[_Key], Int]:
-    """Return the distinct (operator, kind of kernel, what is recorded of the inputs), and the place of each kernel's in them."""
+    """Return the distinct (operator, kind of kernel, recorded inputs), and each kernel's position among them."""
     picked = operators.take(at).set_axis(kind.index)
     names = ("shapes", "types", "strides", "arguments")
     columns = [picked["name"].astype("string"), kind, *(picked[name].astype("string") for name in names), dtype.astype("string")]
@@ -119,7 +119,7 @@ def _distinct_operators(operators: pd.DataFrame, at: Int, kind: pd.Series, dtype
 
 
 def _shared(amount: pd.Series, group: Int, duration: Int) -> pd.Series:
-    """Return each kernel's share of its operator's amount by duration; the last digits go to the first kernel of the group."""
+    """Return each kernel's share of its operator's amount by duration; the remainder goes to the first kernel of the group."""
     known = amount.notna().to_numpy()
     whole = np.where(known, amount.fillna(0), 0).astype(np.int64)
     total = np.bincount(group, weights=duration.astype(float))[group]

@@ -16,7 +16,7 @@ _BACKWARD = ("convolution_backward", "cudnn_convolution_backward", "miopen_convo
 
 
 def known_convolutions(operators: pd.DataFrame) -> list[Triple]:
-    """Return the convolutions whose three shapes are known, by the operators that compute both of their gradients."""
+    """Return the convolutions whose three shapes are known, from operators that compute both of their gradients."""
     names = [name for name in operators["name"].cat.categories if short_name(str(name)) in _BACKWARD]
     pairs = operators.loc[operators["name"].isin(names), ["name", "shapes"]].dropna().drop_duplicates()
     result = []
@@ -40,7 +40,7 @@ def _fitting_ones(seen: Sequence[Triple], **known: Shape) -> list[Triple]:
 
 
 def of_convolution(name: str, tensors: Sequence[Shape], arguments: str, size: int | None, seen: Sequence[Triple]) -> Amount:
-    """Return the work of a convolution; where several could be meant, what is the same in all of them."""
+    """Return the work of a convolution; if several are possible, only what they agree on."""
     result = _candidates(short_name(name), [shape for shape in tensors if len(shape) > 2], arguments, seen)
     if not result or any(len({len(shape) for shape in triple}) != 1 for triple in result):
         return Amount()
@@ -54,7 +54,7 @@ def of_convolution(name: str, tensors: Sequence[Shape], arguments: str, size: in
 
 
 def _candidates(short: str, known: list[Shape], arguments: str, seen: Sequence[Triple]) -> list[Triple]:
-    """Return input, weights and output of the convolutions that an operator may stand for."""
+    """Return input, weights and output of the convolutions that an operator may be."""
     if ("convolution" not in short and short not in _PLACES) or "transpose" in short:
         return []
     if short in _BACKWARD:
@@ -70,7 +70,7 @@ def _candidates(short: str, known: list[Shape], arguments: str, seen: Sequence[T
     return [(first, second, y)] if y else _fitting_ones(seen, x=first, weights=second)
 
 
-# Where the operators have stride, padding and dilation among their inputs
+# Positions of stride, padding and dilation among the operators' inputs
 _PLACES = {
     "convolution": (3, 4, 5), "cudnn_convolution": (3, 2, 4), "miopen_convolution": (4, 3, 5), "mkldnn_convolution": (4, 3, 5),
     "convolution_overrideable": (3, 4, 5), "conv1d": (3, 4, 5), "conv2d": (3, 4, 5), "conv3d": (3, 4, 5),
@@ -78,7 +78,7 @@ _PLACES = {
 
 
 def _convolved(short: str, x: Shape, weights: Shape, arguments: str) -> Shape | None:
-    """Return the shape of a convolution's output: floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1 an axis."""
+    """Return a convolution's output shape; on each axis floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1."""
     places, values = _PLACES.get(short), json_text.listed(arguments)
     if places is None or len(values) <= max(places):
         return None

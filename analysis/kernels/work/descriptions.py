@@ -1,4 +1,4 @@
-"""Operations and bytes of kernels of the CPU, from what their libraries said of them (see device.work)."""
+"""Operations and bytes of CPU kernels, from what their libraries reported about them (see kernels.work)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kernelscope.analysis.trace import CONVOLUTIONS
 _SIZE = re.compile(r"(?<![a-z])([a-z]+)(\d{1,18})(?!\d)")
 _TENSORS = re.compile(r"\d+(?:x\d+)*(?::\d+(?:x\d+)*)*")
 _VECTOR = re.compile(r"n(\d{1,18})(?: .*)?")
-_TERMS = 3  # of a product: both factors and the result
+_TERMS = 3  # tensors of a product: both factors and the result
 _GATES = (("vanilla_rnn", 1), ("vanilla_lstm", 4), ("augru", 3), ("gru", 3))
 
 
 class KernelColumns(NamedTuple):
-    """A kernel's own columns of a Trace; None for what they do not tell."""
+    """A kernel's own columns of a Trace; None for unknown ones."""
 
     kind: str | None
     library: str | None
@@ -37,7 +37,7 @@ class KernelColumns(NamedTuple):
 
 
 def of_description(columns: KernelColumns) -> Amount:
-    """Return the work of one execution of a kernel of the CPU, from its columns of the trace; nothing where they do not tell."""
+    """Return the work of one execution of a CPU kernel, from its columns of the trace; no work if they do not suffice."""
     nothing = Amount(columns.problem, columns.m, columns.n, columns.k, columns.transpose)
     size = _element_bytes(columns.dtype)
     if columns.library is None or (columns.problem is None and columns.m is None):
@@ -63,7 +63,7 @@ def of_description(columns: KernelColumns) -> Amount:
 
 
 def with_pooled(kernels: Sequence[KernelColumns], works: Sequence[Amount]) -> list[Amount]:
-    """Return works with the bytes of PyTorch's forward pooling, which tells its input only: its backward pass has both shapes."""
+    """Add the bytes of PyTorch's forward pooling, which records only its input: its backward pass has both shapes."""
     outputs: dict[str, set[str]] = {}
     for kernel in kernels:
         problem = kernel.problem
@@ -79,7 +79,7 @@ def with_pooled(kernels: Sequence[KernelColumns], works: Sequence[Amount]) -> li
 
 
 def _element_bytes(dtype: str | None) -> tuple[int, int] | None:
-    """Return how many bytes an element has that is read, and one that is written: f32, or f32 to bf16."""
+    """Return the bytes of an element read and of one written: f32, or f32 to bf16; None if unknown."""
     parts = str(dtype).split(" to ")
     sizes = [ELEMENT_BYTES.get(part) for part in (parts[0], parts[-1])]
     return (sizes[0], sizes[1]) if sizes[0] and sizes[1] else None
@@ -93,7 +93,7 @@ def _sizes(problem: str) -> dict[str, int]:
 def _product(nothing: Amount, problem: str | None, size: tuple[int, int] | None) -> Amount:
     m, n, k = nothing.m or 0, nothing.n or 0, nothing.k or 0
     batch = 1
-    if problem and re.fullmatch(r"\d+(?:x\d+)+:\d+(?:x\d+)+(?::\d+(?:x\d+)+)?", problem):  # oneDNN's, with the batch in front
+    if problem and re.fullmatch(r"\d+(?:x\d+)+:\d+(?:x\d+)+(?::\d+(?:x\d+)+)?", problem):  # oneDNN's, with the batch first
         left, right = (tuple(map(int, part.split("x"))) for part in problem.split(":")[:2])
         batch = prod(max(pair) for pair in zip(left[:-2], right[:-2], strict=False))
     moved = size and size[0] * batch * (m * k + k * n + m * n)
@@ -101,10 +101,10 @@ def _product(nothing: Amount, problem: str | None, size: tuple[int, int] | None)
 
 
 def _of_tensors(shapes: Sequence[Shape]) -> int | None:
-    """Return the operations of products of which the factors' and the result's tensors are known, whichever are transposed.
+    """Return the operations of a product from the shapes of its factors and result, whichever are transposed.
 
-    They have b·m·k, b·k·n and b·m·n elements, so that the product of these is (b·m·n·k)²·b; b is what all three begin with.
-    None where that does not fit.
+    They have b·m·k, b·k·n and b·m·n elements, so the product of these numbers is (b·m·n·k)²·b; b is the prefix that all three
+    share. None if the shapes do not fit.
     """
     batch = 1
     for sizes in zip(*(shape[:-2] for shape in shapes), strict=False):
@@ -117,7 +117,7 @@ def _of_tensors(shapes: Sequence[Shape]) -> int | None:
 
 
 def _window(nothing: Amount, sizes: dict[str, int], size: tuple[int, int] | None) -> Amount:
-    """Return the work of a convolution or of pooling that oneDNN's problem describes."""
+    """Return the work of a convolution or pooling that a oneDNN problem describes."""
     if not {"mb", "ic"} <= sizes.keys():
         return nothing
     before, after, window = (prod(sizes.get(side + axis, 1) for axis in "dhw") for side in "iok")
@@ -130,7 +130,7 @@ def _window(nothing: Amount, sizes: dict[str, int], size: tuple[int, int] | None
 
 
 def _pooled(nothing: Amount, text: str, library: str, size: tuple[int, int] | None) -> Amount:
-    """Return the bytes of pooling where the shapes of what is read and of what is written are both known."""
+    """Return the bytes of pooling if the shapes of input and output are both known."""
     if size is None or library != "aten" or text.count(":") != 1 or not _TENSORS.fullmatch(text):
         return nothing
     shapes = [tuple(map(int, part.split("x"))) for part in text.split(":")]
@@ -159,7 +159,7 @@ def _of_vector(nothing: Amount, name: str, length: int, size: tuple[int, int] | 
 def _moved(
     kind: str, library: str, operator: str, shapes: list[Shape], backward: bool, size: tuple[int, int] | None
 ) -> int | None:
-    """Return the bytes of a kernel that multiplies nothing, from the shapes of its tensors."""
+    """Return the bytes of a kernel that multiplies nothing, from the shapes of its tensors; None if unknown."""
     if size is None:
         return None
     read, written = size
@@ -169,8 +169,8 @@ def _moved(
     if kind in ("copy", "layout", "cast") or operator.startswith("aten::copy_"):
         return prod(shapes[0]) * (read + written) if library in ("onednn", "aten") else None
     if library == "onednn" and kind in ("activation", "softmax", "normalisation"):
-        return (3 if backward else 2) * read * largest  # a gradient is made of what came in and of the gradient behind
-    if library == "cntk":  # its nodes tell the shape of what they return, which tells of one that has one input
+        return (3 if backward else 2) * read * largest  # a gradient needs the forward input and the incoming gradient
+    if library == "cntk":  # its nodes record only their output's shape, which suffices if there is one input
         return (3 if backward else 2) * read * largest if kind == "activation" else None
     if kind == "reduction":
         return read * sum(map(prod, shapes))

@@ -1,4 +1,4 @@
-"""Operations and bytes of PyTorch's operators, from what the profiler recorded of their inputs (see device.work)."""
+"""Operations and bytes of PyTorch's operators, from what the profiler recorded of their inputs (see kernels.work)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _TYPES = {
 def of_operator(
     name: str, kind: str, shapes: str, types: str, strides: str, arguments: str, dtype: str, seen: Sequence[Triple] = ()
 ) -> Amount:
-    """Return the work of the kernels of one kind of an operator of PyTorch, from what Kineto recorded of its inputs.
+    """Return the work of an operator's kernels of one kind, from what Kineto recorded of its inputs.
 
-    shapes, types, strides, arguments: JSON text as in the trace's operators, empty where not recorded. dtype: of the kernel,
-    for where the types are not. seen: convolutions of which all shapes are known, for where the arguments are not.
+    shapes, types, strides, arguments: JSON text as in the trace's operators, empty if not recorded. dtype: the kernel's, used
+    without types. seen: convolutions whose shapes are all known, used without arguments.
     """
     tensors = shapes_of(shapes)
     size = _sizes_of(types, tensors, dtype)
@@ -42,7 +42,7 @@ def of_operator(
 
 
 def _sizes_of(types: str, tensors: tuple[Shape, ...], dtype: str) -> list[int | None]:
-    """Return how many bytes an element of each input has."""
+    """Return the bytes of an element of each input; None if unknown."""
     dtypes = json_text.listed(types)
     known = ELEMENT_BYTES.get(dtype)
     return [_TYPES.get(str(dtypes[place])) if place < len(dtypes) else known for place in range(len(tensors))]
@@ -64,7 +64,7 @@ def _of_product(name: str, text: str, tensors: tuple[Shape, ...], strides: str, 
 
 
 def _flag(strides: Any) -> str | None:
-    """Return N for a matrix that lies row by row, T for column by column, None for others."""
+    """Return N for a row-major matrix, T for a column-major one, None for others."""
     if not isinstance(strides, list) or len(strides) < 2:
         return None
     return "N" if strides[-1] == 1 else "T" if strides[-2] == 1 else None
@@ -73,7 +73,7 @@ def _flag(strides: Any) -> str | None:
 def _of_attention(name: str, tensors: tuple[Shape, ...], size: list[int | None]) -> Amount:
     """Return the work of attention over query, key and value, each of four dimensions; a causal mask is not recorded.
 
-    scaled_dot_product_* have (batch, heads, length, size), the functions that these call (batch, length, heads, size).
+    scaled_dot_product_* have (batch, heads, length, size); the functions that they call have (batch, length, heads, size).
     """
     known = [(shape, element) for shape, element in zip(tensors, size, strict=True) if len(shape) == 4]
     short = short_name(name)

@@ -1,4 +1,4 @@
-"""Inputs of operators as PyTorch's profiler writes them: JSON text of shapes, and what they come to."""
+"""Operators' inputs as PyTorch's profiler writes them: JSON text of shapes, and what follows from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def short_name(name: str) -> str:
 
 @lru_cache(maxsize=65536)
 def shapes_of(text: str) -> tuple[Shape, ...]:
-    """Return a shape for each input; empty for what is no tensor."""
+    """Return a shape for each input; empty for inputs that are not tensors."""
     return tuple(
         tuple(entry) if isinstance(entry, list) and all(type(size) is int for size in entry) else ()
         for entry in json_text.listed(text)
@@ -26,7 +26,7 @@ def shapes_of(text: str) -> tuple[Shape, ...]:
 
 
 def bytes_of(tensors: Iterable[tuple[Shape, int | None]]) -> int | None:
-    """Return the bytes of tensors with their element sizes; None when one is not known."""
+    """Return the bytes of tensors with their element sizes; None if a size is unknown."""
     pairs = list(tensors)
     return None if any(size is None for _, size in pairs) else sum(prod(shape) * (size or 0) for shape, size in pairs)
 

@@ -43,7 +43,7 @@ def test_layers_hold_their_parts():
 
 
 def test_what_holds_nothing_is_refused():
-    with pytest.raises(EvidenceError, match="say --by layer or --by range"):
+    with pytest.raises(EvidenceError, match="use --by layer or --by range"):
         inclusive(nested(), "kernel")
 
 

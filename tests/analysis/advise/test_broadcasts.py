@@ -25,9 +25,9 @@ PRODUCT = pointwise("aten::mul", [64, 1, 128], [1, 1088, 128])
 
 def test_distances_of_all_pairs():
     (one,) = summed_up(stepped(DIFFERENCE, SQUARE, SUM, *GRADIENTS))
-    assert one.title == "a tensor of 64 x 1,088 x 128 is made of 64 x 128 and 1,088 x 128, and summed up again"
+    assert one.title == "tensors of 64 x 128 and 1,088 x 128 are expanded to 64 x 1,088 x 128, and then summed"
     assert one.saves_ns == pytest.approx((8 + 8 + 1 + 8 + 1 - 3 * 1) * MS), "less three passes of the quickest kernel"
-    assert "What computes on it takes 26.0 ms (100%) a step" in one.evidence[0]
+    assert "Kernels that make or use the expanded tensor take 26.0 ms (100%) a step" in one.evidence[0]
     assert "Most of it in loss" in one.evidence[1]
     assert "torch.cdist" in one.remedy
 
@@ -43,7 +43,7 @@ def test_the_rate_of_the_steps_other_products():
     made.trace.kernels.loc[gemm, ["m", "n", "k"]] = 1000
     (one,) = summed_up(made)
     assert one.saves_ns == pytest.approx(17 * MS - 10 * MS * 64 * 1088 * 128 / 1e9)
-    assert "rate of the step's others" in one.estimate
+    assert "rate of the step's other products" in one.estimate
 
 
 @pytest.mark.parametrize(

@@ -34,13 +34,13 @@ def trained(*operators, names=NAMES):
 def test_entries_that_do_not_occur_are_cleared_and_updated(updates):
     (one,) = dense_gradients(trained(LOOKUP, *updates))
     assert one.saves_ns == pytest.approx((2 + 1 + 4 / 2) * MS * (1 - 50 / 1000))
-    assert "1,000 x 64 numbers, of which 50 entries at most are looked up in each step" in one.evidence[0]
-    assert "its gradient takes 3.00 ms (30%), and its update 2.00 ms (20%) (50% of what" in one.evidence[0]
+    assert "1,000 x 64 numbers; at most 50 entries are looked up in each step" in one.evidence[0]
+    assert "Its gradient takes 3.00 ms (30%), and its update 2.00 ms (20%) (50% of what" in one.evidence[0]
 
 
 def test_all_lookups_of_a_step_count():
     (one,) = dense_gradients(trained(LOOKUP, LOOKUP, *UPDATES))
-    assert "of which 100 entries at most" in one.evidence[0]
+    assert "at most 100 entries" in one.evidence[0]
 
 
 @pytest.mark.parametrize(

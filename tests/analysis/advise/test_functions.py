@@ -33,8 +33,7 @@ def step(number, start, waits):
         (
             False,
             "host-bound",
-            "While the device idles, for whatever reason, the host is in metrics.py:4 write (700 µs); "
-            "train.py:31 report (120 µs).",
+            "While the device is idle, for any reason, the host is in metrics.py:4 write (700 µs); train.py:31 report (120 µs).",
         ),
     ],
 )

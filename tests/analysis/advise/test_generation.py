@@ -24,7 +24,7 @@ GROWS = [(5000, 2, 31 + n) for n in range(10)]
 def test_each_call_sees_one_position_more():
     (one,) = without_cache(looked_up(*GROWS))
     assert one.saves_ns == pytest.approx(4 * MS * (1 - 1 / 35.5))
-    assert "Calls see 31 to 40 positions, for 2 texts at once, each one more than the call before" in one.evidence[0]
+    assert "Calls get 31 to 40 positions, for 2 texts at once, each one more than the call before" in one.evidence[0]
     assert "4.00 ms (40%) a step" in one.evidence[0]
     positions = [shape for n, call in enumerate(GROWS) for shape in (call, (512, 31 + n))]
     assert without_cache(looked_up(*positions)), "a smaller table of positions is looked up beside it"

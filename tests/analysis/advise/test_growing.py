@@ -34,11 +34,11 @@ def subject(growing_ms, found=GROWN, step_ms=6):
 
 def test_the_line_that_grows_is_named_with_what_it_takes():
     (one,) = growing.longer(subject(np.arange(10, 30, 2)))
-    assert one.title == "steps get longer as the program goes on: 2.00 ms at first, 10.0 ms at the end of 40"
+    assert one.title == "steps get longer as the program runs: 2.00 ms at first, 10.0 ms at the end of 40 steps"
     assert one.saves_ns == (6 - 2) * MS
     assert one.evidence == [
-        "Of 40 clean steps the second quarter takes 2.00 ms in the median, the last 10.0 ms.",
-        "Of 10 recorded steps what grows most is train.py:5 `sorted(history)` (10.0 ms in the first, 28.0 ms in the last).",
+        "Of 40 clean steps, the median of the second quarter is 2.00 ms, of the last 10.0 ms.",
+        "Over 10 recorded steps, what grows most is train.py:5 `sorted(history)` (10.0 ms in the first, 28.0 ms in the last).",
     ]
 
 
@@ -61,4 +61,4 @@ def test_a_note_says_it_of_captures(lengths_ms, said):
     assert growing.longer(made) == []
     notes = advice._growing(made)
     assert len(notes) == said
-    assert all(note.startswith("steps get longer from one to the next, from 15.6 ms to 23.3 ms over 40") for note in notes)
+    assert all(note.startswith("steps get longer one after another, from 15.6 ms to 23.3 ms over 40 steps") for note in notes)

@@ -20,7 +20,7 @@ def advised(tmp_path):
 
 def test_allocation_in_the_loop(advised):
     calls = [("cudaMalloc", 500, 250.0), ("cudaFree", 500, 50.0), ("cudaLaunchKernel", 1000, 5.0)]
-    found = advised(KERNELS, calls)["memory of the device is allocated again and again"]
+    found = advised(KERNELS, calls)["device memory is allocated again and again"]
     # without the longest call of each: as the text has it, one of 0.5 and one of 0.1 ms
     assert found["saves_ns"] == 299_400_000
     assert found["evidence"] == ["500 x cudaMalloc (250 ms), 500 x cudaFree (49.9 ms)."]
@@ -42,7 +42,7 @@ def test_streams_that_are_created_in_the_loop(advised):
 
 def test_many_small_copies(advised):
     found = advised([*KERNELS, ("[CUDA memcpy DtoH]", 20_000, 30.0)])["many small copies between host and device"]
-    assert found["evidence"][0] == "20,000 copies take 1.50 µs each on average, about what the smallest one takes."
+    assert found["evidence"][0] == "20,000 copies take 1.50 µs each on average, about as long as the smallest copy."
     assert found["saves_ns"] == 29_700_000
 
 
@@ -63,3 +63,10 @@ def test_weights_that_are_unpacked_are_no_casts(advised):
     found = advised([("ampere_h16816gemm_128x128_nn", 100, 60.0), ("dequant_q4_k_f16(half*)", 100, 40.0)])
     assert found["quantised weights are unpacked before they are multiplied"]["saves_ns"] == 40_000_000
     assert not any("type" in title for title in found)
+
+
+@pytest.mark.parametrize(("count", "ms", "noted"), [(1336, 5.0, True), (1336, 50.0, False), (30, 0.1, False)])
+def test_many_kernels_as_short_as_a_launch_are_noted(tmp_path, count, ms, noted):
+    path = tmp_path / "log.txt"
+    path.write_text(text_of([("pass_of_one_row(float*)", count, ms)]))
+    assert any("about as long as a launch" in note for note in ks.advise(path)["notes"]) is noted

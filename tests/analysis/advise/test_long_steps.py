@@ -40,7 +40,20 @@ def test_a_step_that_takes_much_of_all_steps_time_is_told(tmp_path, times, told)
     assert result["long_steps"] == (expected if told else None)
     sentence = f"1 of {len(measured)} steps took "
     assert (sentence in answer(result)) == told
-    assert ("which is not in this; `profile --mode whole` shows what it does." in answer(result)) == told
+    assert ("which is not included here; `profile --mode whole` shows what it does." in answer(result)) == told
+
+
+def test_of_one_window_the_step_is_a_mean_and_holds_its_long_step(tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(RUN, folder)
+    rows = [{**row, "window": 0} for row in lengthened(folder, 4000)]
+    (folder / "clean/1/steps.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = advise(folder)
+    measured = [row["end_ns"] - row["start_ns"] for row in rows if not row["warmup"]]
+    assert result["step_ns"] == pytest.approx(sum(measured) / len(measured), abs=1)
+    assert (result["median"], result["long_steps"]) == (False, None)
+    assert result["median_ns"] == pytest.approx(pd.Series(measured).median(), abs=1)
+    assert " on average (" in answer(result)
 
 
 def test_steps_that_end_before_their_work_have_no_times_of_their_own(tmp_path):

@@ -30,4 +30,4 @@ def test_an_update_tensor_by_tensor_is_the_optimizers_own(operators, remedy):
 
 def test_what_is_done_beside_a_fused_update_is_told():
     (one,) = optimizer.many_kernels(update("aten::_fused_adam_", "aten::mul_", "aten::add_"))
-    assert "beside the optimizer" in one.title
+    assert "besides the optimizer's update" in one.title

@@ -81,7 +81,7 @@ def test_a_loop_over_parameters_is_none_over_samples():
     assert one.title == "400 small operators run in each step in loops over the model's 100 parameters"
     assert one.saves_ns == pytest.approx(4 * MS * 3 / 4 + 0.4 * MS * 99 / 100)
     assert "clip_grad_norm_" in one.remedy
-    assert "no .item() for each parameter" in one.remedy
+    assert "avoid .item() for each parameter" in one.remedy
     assert "optimizer of torch.optim" not in one.remedy
     assert loops.over_samples(made) == []
 
@@ -139,7 +139,7 @@ def test_gradients_of_several_batches_are_of_the_same_parameters():
 
 def test_an_update_by_hand():
     (one,) = parameters.over_parameters(subject([*each("aten::add_", 4.0, times=2)], optimizer=None))
-    assert "update by an optimizer of torch.optim" in one.remedy
+    assert "update with an optimizer of torch.optim" in one.remedy
     assert ".item()" not in one.remedy
 
 

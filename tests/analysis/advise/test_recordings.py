@@ -94,7 +94,8 @@ def test_memory_that_is_taken_once_is_told_as_a_start_up_s():
     result = advise(path)
     (part,) = [part for part in result["parts"] if part["what"] == "allocating"]
     assert part["ns"] == pytest.approx(taken_ns, rel=0.01)
-    assert "allocating, 21.8 ms (41%), is memory that is taken once and kept: a start-up's, not a step's" in result["notes"]
+    said = "allocating, 21.8 ms (41%), is for memory that is allocated once and kept: part of start-up, not of a step"
+    assert said in result["notes"]
     assert "allocator" not in [one["topic"] for one in result["advice"]]
 
 
@@ -142,12 +143,12 @@ def test_of_several_devices_it_is_said_which_one_a_step_waits_for():
     result = advise(corpus("nsys/GindaChen__nsys-ai__h100_2gpu_1s_v1.sqlite"))
     assert result["devices"] == 2
     assert advice.answer(result).startswith(
-        "What repeats (a step, or a part of one, such as a layer) takes 29.3 ms on cuda:1 of 2 devices"
+        "What repeats (a step or a part of one, such as a layer) takes 29.3 ms on cuda:1 of 2 devices"
     )
-    assert "On cuda:0: copying alone 97%, computing 3%. What" in advice.answer(result), "both copy for 921 ms, by SQL"
+    assert "On cuda:0: copying alone 97%, computing 3%. The first" in advice.answer(result), "both copy for 921 ms, by SQL"
     (other,) = result["other_devices"]
     assert sum(part["ns"] for part in other["parts"]) == other["ns"]
-    assert any(note.startswith("what a step is: 23 steps, the period of the kernels") for note in result["notes"])
+    assert any(note.startswith("how steps were found: 23 steps, the period of the kernels") for note in result["notes"])
 
 
 def test_of_more_devices_it_is_said_between_what_shares_they_compute():
@@ -155,7 +156,7 @@ def test_of_more_devices_it_is_said_between_what_shares_they_compute():
     (other,) = result["other_devices"]
     idle = {"device": "cuda:2", "ns": 200, "parts": [{"what": "waiting for the host", "ns": 200}]}
     said = advice.answer({**result, "other_devices": [other, idle]})
-    assert "of 2 devices: copying alone 97%, computing 3%. The other 2 compute 0% to 3% of it. What" in said
+    assert "of 2 devices: copying alone 97%, computing 3%. The other 2 compute 0% to 3% of it. The first" in said
 
 
 def test_totals_name_no_device_that_they_do_not_tell_and_nothing_side_by_side():
@@ -164,7 +165,7 @@ def test_totals_name_no_device_that_they_do_not_tell_and_nothing_side_by_side():
     result = advise(corpus("nsys/zx3xyy__assignment2-systems__nsys_stats.txt"))
     assert [part["what"] for part in result["parts"]] == ["copying", "computing"]
     (copies,) = [one for one in result["advice"] if one["topic"] == "copies"]
-    assert "of which totals do not tell what hides them" in copies["title"]
+    assert "totals do not show whether computation hides it" in copies["title"]
 
 
 def test_what_half_precision_gains_where_kernels_names_tell_what_device_runs_them():
@@ -211,7 +212,9 @@ def test_every_capture_is_answered_or_refused_in_one_line(folder):
             continue
         answered += 1
         assert sum(part["ns"] for part in result["parts"]) == result["step_ns"], path.name
-        assert all(0 < one["saves_ns"] <= result["step_ns"] for one in result["advice"]), path.name
+        # in totals, what the host spends beside the device's work is no part of its sum
+        within = [one for one in result["advice"] if result["timeline"] or one["topic"] not in ("host-bound", "allocator")]
+        assert all(0 < one["saves_ns"] <= result["step_ns"] for one in within), path.name
     assert answered
 
 
@@ -243,5 +246,8 @@ def test_communication_can_be_hidden_by_what_computes_at_most():
     result = advise(corpus("kineto/AMD-AGI__TraceLens__mi300_resnet_act_checkpoint.json.gz"))
     [one] = [one for one in result["advice"] if one["topic"] == "communication"]
     assert "can hide 2.44 ms of it" in one["estimate"]
+    assert "half the bytes" not in one["estimate"]
     alone = next(part["ns"] for part in result["parts"] if part["what"] == "communication alone")
-    assert one["saves_ns"] == pytest.approx(alone / 2, abs=2)
+    bytes_, us = 2 * 3 * (2_873_320 + 8_816_192), 6912 + 8933 + 6678 + 9209 + 6749 + 8657  # the file's own events with sizes
+    assert one["saves_ns"] == pytest.approx(alone * (1 - bytes_ / us / 1e3 / 5), rel=0.03)
+    assert "moves only 1.5 GB/s" in one["title"]

@@ -94,7 +94,7 @@ def test_inside_of_a_range_of_two_phases_is_the_longer_one():
     ranges = pd.DataFrame(rows, columns=["name", "start_ns", "end_ns", "phase"]).assign(thread=1, category="layer")
     found = steps.inside(Trace(ranges=conform("ranges", ranges)), "conv")
     assert (found.table["end_ns"] - found.table["start_ns"]).tolist() == [400] * 3
-    assert "inside of range conv (forward), which was open 3 times" in found.sentence()
+    assert "inside range conv (forward), open 3 times" in found.sentence()
 
 
 def test_ranges_around_the_host_part_only():
@@ -346,7 +346,7 @@ def test_steps_on_request():
     [
         ("range:no such", "no range has that name"),
         ("kernel:no_such", "no kernel has that name"),
-        ("kernel:.", "kernels are there, and what the device does from one to the next is not alike"),
+        ("kernel:.", "kernels, but the device work from one to the next is not alike"),
     ],
 )
 def test_steps_that_are_not_there(text, why):
@@ -388,7 +388,7 @@ def test_what_a_range_calls_warm_up_is_in_no_step():
     found = steps.find(reading.read(path), steps.parse(None))
     assert (found.method, len(found.table), found.warmup) == ("period", 2, 1)
     assert found.covered == pytest.approx(expected, abs=0.001)
-    assert "51% of the kernels' time is in none of them" in found.sentence()
+    assert "51% of the kernels' time is outside them" in found.sentence()
 
 
 def test_some_of_the_steps_are_as_long_as_among_all_of_them():
@@ -400,7 +400,7 @@ def test_some_of_the_steps_are_as_long_as_among_all_of_them():
     assert [row["step"] for row in whole] == [1, 2, 3, 4]
     same = ("step", "step_ms", "busy_ms", "kernels", "start_ms")
     assert [[row[name] for name in same] for row in some] == [[row[name] for name in same] for row in whole[1:3]]
-    assert steps.find(reading.read(path), steps.parse("3:")).sentence().endswith("only steps 3 to 4 of these are looked at")
+    assert steps.find(reading.read(path), steps.parse("3:")).sentence().endswith("only steps 3 to 4 are analysed")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ RECORD = {
     [
         ({"kinds": [{"time_ns": -0.0}]}, r"Expected object, got float - at \$\.kinds\[0\]\.time_ns; record it again"),
         ({"layers": [{"layer": 0}]}, r"Object missing required field time_ns - at \$\.layers\[0\]; record it again"),
-        ({"summary": [{"framework": "b", "step_median_ns": 5}]}, "no row of its summary is of a; compare again"),
+        ({"summary": [{"framework": "b", "step_median_ns": 5}]}, "its summary has no row for a; compare again"),
         ({"fairness": {"rows": [0]}}, r"Expected object, got int - at \$\.fairness\.rows\[0\]; record it again"),
     ],
 )

@@ -86,7 +86,7 @@ def _with_text_batches(folder):
     ("damage", "expected"),
     [
         (lambda f: (f / "sweep.json").unlink(), r"not a sweep \(no sweep\.json\); name a folder that `sweep` wrote"),
-        (lambda f: (f / "sweep.json").write_text("[]"), r"sweep\.json: holds no JSON object"),
+        (lambda f: (f / "sweep.json").write_text("[]"), r"sweep\.json: not a JSON object"),
         (
             lambda f: (f / "sweep.json").write_text('{"schema": "kernelscope/run/1"}'),
             "'kernelscope/run/1' is not kernelscope/sweep",
@@ -98,7 +98,7 @@ def _with_text_batches(folder):
         (lambda f: (f / "results.parquet").unlink(), r"results\.parquet: missing; run `kernelscope sweep` again"),
         (lambda f: (f / "results.parquet").write_bytes(b"PAR1nothing"), r"results\.parquet: damaged \("),
         (lambda f: _without(f, "power_w"), "no column power_w"),
-        (lambda f: _with_status(f, "perhaps"), "'perhaps' is no status of a cell"),
+        (lambda f: _with_status(f, "perhaps"), "'perhaps' is not a status of a cell"),
         (_with_text_batches, r"results\.parquet: .*many"),
     ],
 )
@@ -113,8 +113,8 @@ def test_cells_beside_which_others_worked_are_told():
     quiet = [{"foreign_cores": None}, {"foreign_cores": 0.1}]
     assert sweeps.disturbed(quiet) is None
     assert sweeps.disturbed([*quiet, {"foreign_cores": 0.5}]).startswith(
-        "other processes kept 0.5 cores busy beside 1 of 2 cells for which that is known: "
+        "other processes kept 0.5 cores busy during 1 of 2 cells for which this is known: "
     )
-    assert "0.5 to 1.8 cores busy beside 2 of 3 cells" in sweeps.disturbed(
+    assert "0.5 to 1.8 cores busy during 2 of 3 cells" in sweeps.disturbed(
         [*quiet, {"foreign_cores": 1.8}, {"foreign_cores": 0.5}]
     )

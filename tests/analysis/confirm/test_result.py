@@ -180,9 +180,9 @@ def test_it_is_said_in_one_sentence_then_what_to_keep(said):
     assert "### Where the time went, by kind (recorded once each, with steps of 10.00 ms and 8.00 ms)" in text
     assert "3.00 ms  optimizer\n" in text
     assert "### What remains\n\n- convolutions: at most 1.00 ms" in text
-    assert "at most to be won: no remedy" in text
-    assert "kept-heap does not help beside fused-optimizer." in confirmed.notes(said[0])
-    assert "Not tried, for lack of time (--budget): loader-workers." in confirmed.notes(said[0])
+    assert "upper bound: no remedy" in text
+    assert "kept-heap does not help in addition to fused-optimizer." in confirmed.notes(said[0])
+    assert "Not tried for lack of time (--budget): loader-workers." in confirmed.notes(said[0])
     assert json.loads(tables.to_json(said[0]))["schema"] == result.SCHEMA
 
 
@@ -192,26 +192,24 @@ def test_what_helps_with_other_results_is_in_the_answer_where_nothing_else_helps
     low, high = (f"{ns / 1e6:.2f}" for ns in row["interval_ns"])
     assert confirmed.answer(whole) == (
         f"A step takes 10.50 ms; bfloat16 makes it 2.98 ms shorter (28%; between {low} and {high} ms), with other results "
-        "(models compute in bfloat16); nothing that was tried is known to help and leaves results as they are."
+        "(models compute in bfloat16); no tried change is known to help without changing results."
     )
     text = confirmed.markdown(whole)
-    assert "Where other results will do:\n\n    with torch.autocast(device_type, dtype=torch.bfloat16):\n" in text
+    assert "If other results are acceptable:\n\n    with torch.autocast(device_type, dtype=torch.bfloat16):\n" in text
     assert "OMP_WAIT_POLICY" not in text, "losses that differ without a reason are none to keep it"
     rest = {**whole, "tried": [one for one in whole["tried"] if one["name"] in ("one-batch", "sleeping-threads")]}
-    assert confirmed.answer(rest).startswith("A step takes 10.50 ms; nothing that was tried is known to help and ")
+    assert confirmed.answer(rest).startswith("A step takes 10.50 ms; no tried change is known to help without ")
 
 
 def test_nothing_helps(said):
     whole = {**said[0], "together": None, "keep": [], "tried": [row for row in said[0]["tried"] if row["name"] == "kept-heap"]}
-    seen = "(more than 0.59 ms, 6% of a step, would have been seen; more --rounds show less)"
+    seen = "(more than 0.59 ms, 6% of a step, would have been visible; more --rounds would show smaller effects)"
     low, high = whole["tried"][0]["interval_ns"]
     assert round((high - low) / 2e6, 2) == 0.59
-    assert confirmed.answer(whole) == f"A step takes 10.50 ms; the change that was tried does not help {seen}."
-    assert confirmed.answer({**whole, "tried": whole["tried"] * 2}).endswith(
-        f"; none of the 2 changes that were tried helps {seen}."
-    )
+    assert confirmed.answer(whole) == f"A step takes 10.50 ms; the tried change does not help {seen}."
+    assert confirmed.answer({**whole, "tried": whole["tried"] * 2}).endswith(f"; none of the 2 tried changes helps {seen}.")
     blind = {**whole["tried"][0], "interval_ns": [-5_000_000, 5_000_000]}
-    assert "; trials do not tell whether the change helps: only more than 5.00 ms, 48% of a step" in confirmed.answer(
+    assert "; the trials cannot tell whether the change helps: only more than 5.00 ms, 48% of a step" in confirmed.answer(
         {**whole, "tried": [blind]}
     )
 
@@ -241,15 +239,17 @@ def test_beside_other_work_changes_of_threads_are_not_kept():
     assert result.worth_keeping(rows) == ["one-thread", "kept-heap"]
     assert result.worth_keeping(rows, result.busy(tried)) == ["kept-heap"]
     said = result.result("run", RECORD, [], rows, tried, None, [], {})
-    assert confirmed.answer(said).endswith("Other processes kept 1.5 of 2 cores busy: on an idle machine it may differ.")
-    assert any("Not kept beside other work of the machine" in note and "one-thread" in note for note in confirmed.notes(said))
+    assert confirmed.answer(said).endswith("Other processes kept 1.5 of 2 cores busy: results may differ on an idle machine.")
+    assert any(
+        "Not kept because other processes on the machine" in note and "one-thread" in note for note in confirmed.notes(said)
+    )
 
 
 def test_recordings_that_met_other_work_do_not_say_where_the_time_went(said):
     account = {**said[0]["account"], "a_ns": 124 * MS}
     text = confirmed.markdown({**said[0], "account": account})
-    assert "### Where the time went is not told" in text
-    assert "recordings of it have steps of 124.00 ms and 8.00 ms, which the trials have not" in text
+    assert "### Where the time went is unknown" in text
+    assert "its recordings have steps of 124.00 ms and 8.00 ms, unlike the trials" in text
 
 
 def test_each_finding_gets_a_trial_before_any_gets_a_second():

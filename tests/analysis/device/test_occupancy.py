@@ -61,10 +61,10 @@ def test_unknown_stays_unknown():
     assert table["duration_ns"].sum() == 23
     assert table["occupancy"].isna().all()
     assert list(table["reason"]) == [
-        "no kernel of an NVIDIA GPU", "the capture does not tell the device's compute capability",
-        "the capture does not tell the registers",
+        "not a kernel of an NVIDIA GPU", "the capture does not have the device's compute capability",
+        "the capture does not have the registers",
     ]  # fmt: skip
-    assert occupancy.of_launch("2.0", (1, 1, 1), (32, 1, 1), 16, 0, 16) == "compute capability 2.0 is in no table here"
+    assert occupancy.of_launch("2.0", (1, 1, 1), (32, 1, 1), 16, 0, 16) == "the limits of compute capability 2.0 are unknown"
 
 
 @pytest.mark.parametrize("name", ["h100_timesformer", "negative_queue_length", "event_sync_multi", "simple_add_input"])

@@ -113,7 +113,7 @@ def test_damaged_ceilings_are_refused(record):
 
 
 def test_ceilings_of_another_device_are_refused():
-    with pytest.raises(EvidenceError, match="ceilings of cpu say nothing of kernels on cuda"):
+    with pytest.raises(EvidenceError, match="ceilings of cpu do not apply to kernels on cuda"):
         roofline(made(m=[1], n=1, k=1, device="cuda:0"), "kernel", known())
 
 

@@ -167,7 +167,7 @@ def test_on_a_device_that_nothing_recorded_operators_are_no_kernels(write_run, t
     (folder / "child.json").write_text(json.dumps({**report, "operator_files": ["host.json.gz"]}))
     trace = ks.read(tmp_path / "run")
     assert set(trace.kernels["library"]) == {"onednn", "mkl"}
-    assert "the device's work is not known" in trace.info["unavailable"]["kernels"]
+    assert "the device's work is unknown" in trace.info["unavailable"]["kernels"]
     found = ks.breakdown(trace, "idle")
     assert found.table["time_ns"].sum() == found.step_ns
 

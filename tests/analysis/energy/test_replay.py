@@ -37,7 +37,7 @@ def test_without_an_idle_baseline_nothing_is_net_of_it(tmp_path):
     planted.folder(tmp_path, planted.Loop(replays=ALONE[:1], idle_ms=100), planted.Instrument(), 0)
     (conv1,) = energy.replays(Run(tmp_path))
     assert conv1.energy_uj is None
-    assert conv1.reason == "the idle power is not known"
+    assert conv1.reason == "the idle power is unknown"
 
 
 def test_recordings_from_before_have_none(tmp_path):

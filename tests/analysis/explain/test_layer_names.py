@@ -67,10 +67,10 @@ def test_a_map_in_json(tmp_path: Path) -> None:
     [
         ("conv1 = x\nconv2 x\n", "line 2: not of the form `A-name = B-name`: 'conv2 x'"),
         ("= x\n", "line 1: not of the form"),
-        ("conv1 = x\nconv1 = y\n", "line 2: 'conv1' stands twice; leave one"),
-        ('{"a": 1}', "key 'a': a layer's name is wanted on both sides"),
-        ('{"a": "x",\n "b" "y"}', "line 2: no valid JSON: Expecting ':' delimiter"),
-        ('{"a": "x", "a": "y"}', "key 'a' stands twice; leave one"),
+        ("conv1 = x\nconv1 = y\n", "line 2: 'conv1' appears twice; keep one"),
+        ('{"a": 1}', "key 'a': expected a layer's name on both sides"),
+        ('{"a": "x",\n "b" "y"}', "line 2: not valid JSON: Expecting ':' delimiter"),
+        ('{"a": "x", "a": "y"}', "key 'a' appears twice; keep one"),
         ('{"a":' * 100_000, "line 1: nested too deeply"),
         ("conv\x1b[31m1\n", r"line 1: not of the form `A-name = B-name`: 'conv\\x1b\[31m1"),
     ],
@@ -91,5 +91,5 @@ def test_maps_that_cannot_be_read(tmp_path: Path) -> None:
         read_map(tmp_path)
     binary = tmp_path / "binary.map"
     binary.write_bytes(b"conv\xff\xfe = x\n")
-    with pytest.raises(EvidenceError, match="no UTF-8 text at byte 4"):
+    with pytest.raises(EvidenceError, match="not UTF-8 text at byte 4"):
         read_map(binary)

@@ -93,13 +93,13 @@ def test_changes_are_lines_of_both_sides():
 @pytest.mark.parametrize(
     ("delta", "added", "said"),
     [
-        (4, True, "train.py line 4 of b makes this work: undo it, or make once, before the loop, what is the same in each step"),
-        (-4, True, "do in a as train.py line 4 of b does"),
+        (4, True, "train.py line 4 of b causes this work: undo it, or do once, before the loop, what is the same in each step"),
+        (-4, True, "do in a what train.py line 4 of b does"),
         (4, False, "b lacks train.py line 4 of a: bring it back"),
         (
             -4,
             False,
-            "train.py line 4 of a makes this work: undo it, or make once, before the loop, what is the same in each step",
+            "train.py line 4 of a causes this work: undo it, or do once, before the loop, what is the same in each step",
         ),
     ],
 )

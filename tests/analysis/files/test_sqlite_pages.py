@@ -135,7 +135,7 @@ def test_a_table_without_row_numbers_is_refused(tmp_path):
     path = write(tmp_path / "x.sqlite")
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE w (a INTEGER PRIMARY KEY) WITHOUT ROWID")
-    with pytest.raises(EvidenceError, match=r"table w: a page is none of a table.*copy or export it again"):
+    with pytest.raises(EvidenceError, match=r"table w: a page does not belong to a table.*copy or export it again"):
         columns(path, ["a"], table="w")
 
 

@@ -46,7 +46,7 @@ def lengths(path):
 def test_what_is_not_merged_is_refused_until_it_is(database, mode, ending, after):
     subprocess.run([sys.executable, "-c", CHANGES, database, mode], check=True)
     for read in (lambda path: read_head(path).tables, Database):
-        with pytest.raises(EvidenceError, match=f"changes are in capture.sqlite{ending} that are not in it"):
+        with pytest.raises(EvidenceError, match=f"capture.sqlite{ending} holds changes that are not in it"):
             read(database)
     with sqlite3.connect(database) as opened:
         opened.execute("SELECT count(*) FROM kernels").fetchone()

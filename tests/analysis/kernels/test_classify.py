@@ -10,7 +10,8 @@ from kernelscope.analysis.trace import KINDS
 
 # kind -> operators seen in traces of lenet, mlp, cnn and lstm
 SEEN = {
-    "gemm": """AddmmBackward0 aten::addmm aten::mm aten::linear _MklMatMul _MklNativeFusedMatMul MatMul FullyConnected
+    "gemm": """mkldnn::_linear_pointwise mkldnn::_linear_pointwise.binary onednn::qlinear_pointwise
+        AddmmBackward0 aten::addmm aten::mm aten::linear _MklMatMul _MklNativeFusedMatMul MatMul FullyConnected
         _backward_FullyConnected Times483 TransposeTimes580
         dot_general ragged_dot_general UniformQuantizedDot""",
     "convolution forward": """aten::conv2d aten::mkldnn_convolution _MklNativeFusedConv2D Conv2D Convolution Convolution427
@@ -52,7 +53,8 @@ SEEN = {
         CopyCPU2CPU _copyto slice_axis _backward_Concat Flatten Reshape _backward_reshape Splice5 Slice44 PastValue12
         aten::nonzero aten::triu aten::diag aten::diagonal_backward aten::reflection_pad2d aten::new_zeros dynamic_slice
         dynamic_update_slice broadcast_in_dim iota rev MatrixBandPart SpaceToBatchND aten::hstack""",
-    "embedding": """aten::embedding aten::index_select ResourceGather GatherV2 Embedding take one_hot
+    "embedding": """fbgemm::permute_pooled_embs_auto_grad
+        aten::embedding aten::index_select ResourceGather GatherV2 Embedding take one_hot
         aten::masked_select aten::_unsafe_index TensorScatterUpdate gather scatter-add""",
     "unknown": """aten::view aten::t aten::transpose aten::empty aten::as_strided aten::detach NoOp aten::reshape WaitForVar
         DeleteVariable ImperativeBulk Optimizer.zero_grad#SGD.zero_grad EagerExecute

@@ -31,6 +31,9 @@ KNOWN = [
     ("volta_dgemm_64x64_nn", "gemm", "cublas", "f64", "NN", False),
     ("nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_TNN", "gemm", "cublas", "f16", "TN", True),
     ("nvjet_tst_144x128_64x6_2x1_v_bz_bias_TNN", "gemm", "cublas", "bf16", "TN", True),
+    ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<c10::BFloat16, at::native::func_wrapper_t<c10::BFloat16, "
+     "at::native::sum_functor<c10::BFloat16, float, c10::BFloat16>::operator()(at::TensorIterator&)::{lambda(float, float)#1}>…",
+     "reduction", "aten", "bf16", None, False),
     (
         "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x256x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas",
         "gemm", "cublas", "f32", "TN", False,

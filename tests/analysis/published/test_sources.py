@@ -41,7 +41,7 @@ def test_what_is_odd_is_said_and_kept_from_comparisons():
     assert {value.value for value in memory} == {0.0, None}
     assert not any(value.comparable for value in memory)
     idle = [value for value in found(source="thesis", hardware="cpu", metric="gpu_power") if value.value is not None]
-    assert {value.note for value in idle} == {"the power of the GPU that idled meanwhile"}
+    assert {value.note for value in idle} == {"the power of the GPU, which was idle"}
     slower = [value for value in VALUES if "slower than one GPU" in value.note]
     assert len(slower) == 10
     assert ("CIFAR10", "GoogLeNet", "Caffe", "2xP100") in {(v.dataset, v.network, v.framework, v.hardware) for v in slower}
@@ -68,5 +68,5 @@ def test_a_damaged_file_is_named(tmp_path, monkeypatch):
         "dataset,network,framework,hardware,metric,value,unit,note\nMNIST,LeNet,CNTK,cpu,throughput,1.2.3,images/s,\n"
     )
     monkeypatch.setattr(sources, "DATA", tmp_path)
-    with pytest.raises(EvidenceError, match=r"thesis\.csv:2: '1\.2\.3' is no number; install kernelscope again"):
+    with pytest.raises(EvidenceError, match=r"thesis\.csv:2: '1\.2\.3' is not a number; install kernelscope again"):
         sources.values.__wrapped__()

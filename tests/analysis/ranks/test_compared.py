@@ -47,7 +47,10 @@ def test_a_planted_sleep_is_what_is_said(jobs):
 def test_equal_jobs_are_equal(jobs):
     result = compared(jobs["plain"], jobs["plain"])
     assert result["delta_ns"] == 0
-    assert ranks_compared.answer(result) == "A step of both jobs takes the mean rank as long: 2.37 ms on 2 ranks → 2.37 ms on 2."
+    assert (
+        ranks_compared.answer(result)
+        == "A step takes the mean rank equally long in both jobs: 2.37 ms on 2 ranks → 2.37 ms on 2."
+    )
 
 
 def test_the_command_takes_two_folders(tmp_path, capsys):

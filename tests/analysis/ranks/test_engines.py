@@ -77,7 +77,7 @@ def test_a_summary_that_is_damaged_otherwise_is_named_with_a_remedy(tmp_path):
     said(captures(), workers=1, folder=tmp_path)
     table = next(tmp_path.glob("*-0.collectives.parquet"))
     table.write_bytes(bytes(table.stat().st_size))
-    with pytest.raises(EvidenceError, match=f"{table.name}: is damaged .*; remove it, and say it again"):
+    with pytest.raises(EvidenceError, match=f"{table.name}: is damaged .*; remove it and run the command again"):
         said(captures(), workers=1, folder=tmp_path)
     table.unlink()
     said(captures(), workers=1, folder=tmp_path)
@@ -126,7 +126,7 @@ def test_a_process_that_dies_takes_no_other_capture_along(tmp_path):
     told = {one["path"]: one["reason"] for one in engines.each(dying, paths, str(tmp_path), workers=2)}
     assert sorted(told) == sorted(paths)
     assert {path: reason for path, reason in told.items() if reason} == {
-        "always": "always: the process that read it died, 3 times; it may need more memory than there is"
+        "always": "always: the process that read it died 3 times; it may need more memory than is available"
     }
 
 

@@ -29,7 +29,7 @@ def test_sizes_of_collectives_come_from_execution_traces():
     assert reduced == {elements * size for elements, size in REDUCED}
     sent = {row["bytes"] for row in result["collectives"] if row["operation"] == "send and receive"}
     assert sent == {elements * size for elements, size in SENT}
-    assert "execution traces tell the sizes of 24 collectives" in result["notes"]
+    assert "execution traces give the sizes of 24 collectives" in result["notes"]
     assert result["parts"] == alone["parts"]
 
 

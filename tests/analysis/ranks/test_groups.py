@@ -99,7 +99,7 @@ def test_a_group_whose_transfers_take_longer_is_named(captures, tmp_path, slow):
         assert row["wait_ns"] + row["transfer_ns"] == row["time_ns"]
     named = {name for name, row in rows.items() if (row["slower"] or 0) >= SLOW}
     assert named == (set() if slow is None else {"4, 5"})
-    assert ("Transfers take longer than in like groups between ranks 4, 5" in answer(result)) is (slow is not None)
+    assert ("Transfers take longer than in similar groups between ranks 4, 5" in answer(result)) is (slow is not None)
 
 
 @pytest.mark.long

@@ -70,7 +70,7 @@ def test_a_circle(tmp_path):
 def test_a_rank_without_a_dump_may_be_the_one(tmp_path):
     result = hang([dump(tmp_path, 0, [("all", 9, "scheduled")]), dump(tmp_path, 1, [("all", 9, "scheduled")])])
     assert (result["roots"], result["missing"]) == ([2], [2])
-    assert report.answer(result) == "Which rank it is is not known: 2 ranks wait for ranks without a dump (2)."
+    assert report.answer(result) == "The rank at fault is unknown: 2 ranks wait for ranks without a dump (2)."
 
 
 def test_nobody_waits(tmp_path):
@@ -90,7 +90,7 @@ def test_a_dump_runs_nothing(tmp_path):
     marker = tmp_path / "ran"
     path = tmp_path / "trace_0"
     path.write_bytes(pickle.dumps({"entries": [Evil(str(marker))], "pg_config": {}}))
-    with pytest.raises(EvidenceError, match="mkdir', which is not known"):
+    with pytest.raises(EvidenceError, match="mkdir', which is not allowed"):
         hang([path])
     assert not marker.exists()
 
@@ -117,8 +117,8 @@ def test_what_is_left_out_is_told(tmp_path):
     (tmp_path / "other.json").write_text('{"traceEvents": []}')
     result = hang(sorted(tmp_path.iterdir()))
     assert result["notes"][:3] == [
-        f"left out: {tmp_path}/other.json: no dump of PyTorch's Flight Recorder",
-        f"left out: {tmp_path}/trace_1: empty, no dump of PyTorch's Flight Recorder",
+        f"left out: {tmp_path}/other.json: not a dump of PyTorch's Flight Recorder",
+        f"left out: {tmp_path}/trace_1: empty, not a dump of PyTorch's Flight Recorder",
         "trace_3 is left out: the same file as trace_2",
     ]
     assert (result["ranks"], result["missing"]) == ([0, 2], [1])

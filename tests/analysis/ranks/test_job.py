@@ -120,8 +120,8 @@ def test_another_job():
 
 def test_ranks_that_are_missing_are_not_cleared_of_blame():
     result = job(files("hta_sampled_128"), workers=1)
-    assert "126 of 128 ranks are missing: what they did, and whether they came last, is not known" in result["notes"]
-    assert "Whom they wait for is not known: 126 of 128 ranks are missing." in report.answer(result)
+    assert "126 of 128 ranks are missing: what they did, and whether they came last, is unknown" in result["notes"]
+    assert "Whom they wait for is unknown: 126 of 128 ranks are missing." in report.answer(result)
     assert result["matched"] == 0, "ends of sampled events lie 21 ms apart"
     assert all(row[WAITING] == 0 for row in result["ranks"])
     assert "blame" not in [table.name for table in report.tables(result)]
@@ -138,15 +138,15 @@ def numbered(path, folder, **told):
 def test_a_rank_that_the_job_does_not_have_is_told_and_so_is_the_one_that_is_missing(tmp_path):
     given = files("param_dlrm8/kineto")
     result = job([*given[:2], numbered(given[2], tmp_path, rank=99), *given[3:]], workers=1)
-    assert "1 of 8 ranks are missing (2): what they did, and whether they came last, is not known" in result["notes"]
-    assert any(note.startswith("ranks that a job of 8 does not have (99): ") for note in result["notes"])
+    assert "1 of 8 ranks are missing (2): what they did, and whether they came last, is unknown" in result["notes"]
+    assert any(note.startswith("a job of 8 ranks has no rank 99: ") for note in result["notes"])
     assert result["what_if"] is None
 
 
 def test_captures_that_tell_of_other_numbers_of_ranks_are_told(tmp_path):
     given = files("param_dlrm8/kineto")
     notes = job([given[0], numbered(given[1], tmp_path, world_size=4)], workers=1)["notes"]
-    assert "captures tell of 4 and of 8 ranks: they are of different jobs" in notes
+    assert "captures are from jobs of 4 and of 8 ranks: these are different jobs" in notes
 
 
 def test_collectives_whose_launch_was_cut_off_communicate(tmp_path):
@@ -217,7 +217,7 @@ def test_what_a_capture_s_reader_must_know_is_told_of_ranks_too(tmp_path):
 def test_one_rank_is_no_job(tmp_path):
     broken = tmp_path / "rank1.json"
     broken.write_text("{")
-    with pytest.raises(EvidenceError, match="two ranks at least, and 1 can be compared"):
+    with pytest.raises(EvidenceError, match="at least two ranks, and 1 can be compared"):
         job([files("megatron_tp8")[0], broken], workers=1)
 
 

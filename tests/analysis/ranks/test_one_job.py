@@ -32,14 +32,14 @@ MI250 = "kineto/facebookresearch__HolisticTraceAnalysis__amd_trace_mi250_minitoy
 def test_another_job_is_refused(changed, said):
     with pytest.raises(EvidenceError) as error:
         one_job.check([ONE, replace(ONE, path="b.json", **changed)])
-    assert str(error.value) == f"b.json: {said}: they are not of one job; name captures of one job"
+    assert str(error.value) == f"b.json: {said}: they are not from one job; name captures of one job"
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"hardware": "NVIDIA H100"}, "ranks compute on different hardware: NVIDIA A100 (1), NVIDIA H100 (1); if that"),
-        ({"window_ns": (HOUR // 6, HOUR)}, "b.json begins 10 minutes after a.json ends: clocks are apart, or"),
+        ({"hardware": "NVIDIA H100"}, "ranks compute on different hardware: NVIDIA A100 (1), NVIDIA H100 (1); unless"),
+        ({"window_ns": (HOUR // 6, HOUR)}, "b.json begins 10 minutes after a.json ends: clocks differ, or"),
     ],
 )
 def test_what_may_be_one_job_is_told(changed, said):

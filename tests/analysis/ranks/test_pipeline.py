@@ -37,7 +37,7 @@ def test_whose_work_it_is(published):
     name, result = published
     said = report.answer(result)
     if name == "ST":
-        assert "Stage 3 of all replicas is slower than the others: alone it makes a step 1.23 times as long" in said
+        assert "Stage 3 of all replicas is slower than the others: it alone makes a step 1.23 times as long" in said
     else:
         assert (result["by_worker"][0]["replica"], result["by_worker"][0]["stage"]) == (0, 0)
         assert "Stage 0 of replica 0 is slower than the others" in said

@@ -7,11 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from kernelscope.analysis.ranks import point_to_point
 from kernelscope.analysis.ranks.clocks import Clocks, by_messages
 from kernelscope.analysis.ranks.inherited import Waits, charged
 from kernelscope.analysis.ranks.job import job
 from kernelscope.analysis.ranks.parts import JOB_PARTS
 from kernelscope.analysis.ranks.recording import read
+from kernelscope.analysis.trace import Trace, conform
 from kernelscope.reports.ranks import answer, notes
 from tests.analysis.ranks.test_groups import talks
 from tests.places import ROOT, corpus
@@ -67,7 +69,7 @@ def test_messages_of_both_ways_tell_clocks(slow, tmp_path):
     offsets, before = ([row["offset_ns"] for row in result["ranks"]] for result in (shifted, slow))
     assert (offsets[2] - offsets[0]) - (before[2] - before[0]) == pytest.approx(-250_000_000, abs=2_000)
     assert [row["ns"] for row in shifted["blame"]][:3] == pytest.approx([row["ns"] for row in slow["blame"]][:3], rel=0.01)
-    assert any("48 messages between two ranks, by the quickest of which clocks are corrected" in note for note in notes(shifted))
+    assert any("48 messages between two ranks; the fastest of them correct the clocks" in note for note in notes(shifted))
 
 
 def test_the_offset_is_the_middle_of_the_quickest_messages():
@@ -134,7 +136,7 @@ def test_kernels_that_tell_their_peer_are_messages(tmp_path):
     assert (row["operation"], row["bytes"], row["members"], row["count"]) == ("send and receive", 2000, 2, 84)
     assert row["wait_ns"] == pytest.approx(waited.sum(), abs=200)
     assert (result["messages"], result["unmatched"]) == (84, 0)
-    assert not any("do not tell between whom" in note for note in notes(result))
+    assert not any("without naming their peers" in note for note in notes(result))
 
 
 def test_kernels_of_batches_are_said_to_tell_no_peer():
@@ -144,7 +146,7 @@ def test_kernels_of_batches_are_said_to_tell_no_peer():
         event["name"] for path in paths for event in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
         if event.get("cat") == "kernel"
     ]  # fmt: skip
-    [said] = [note for note in notes(job(paths)) if "do not tell between whom" in note]
+    [said] = [note for note in notes(job(paths)) if "without naming their peers" in note]
     assert said.startswith(f"{sum(name.startswith('ncclKernel_SendRecv') for name in names)} kernels of all ranks send")
 
 
@@ -217,3 +219,11 @@ def test_a_receive_begins_when_the_program_asks_for_it(fault):
         assert int((own["end_ns"] - own["start_ns"]).sum()) == pytest.approx(((over - asked) * 1000).sum(), abs=36_000)
         assert len(own) == 36
         assert (own["posted_ns"] < own["start_ns"]).all()
+
+
+def test_a_thread_that_did_nothing_before_has_no_last_time_of_another_thread():
+    """Thread 1 did something at 50; thread 2 nothing before its row ends at 90."""
+    operators = pd.DataFrame({"name": ["a", "b"], "thread": [1, 2], "start_ns": [10, 200], "end_ns": [50, 300]})
+    trace = Trace(operators=conform("operators", operators))
+    rows = pd.DataFrame({"thread": [1, 2], "start_ns": [60, 60], "end_ns": [90, 90]})
+    assert point_to_point._last_before(trace, rows).tolist() == [50, np.iinfo(np.int64).min]

@@ -67,7 +67,9 @@ def test_a_comparison_and_the_runs_in_it(run: Path, tmp_path: Path) -> None:
     record = json.loads((tmp_path / "both" / "b" / "run.json").read_text())
     (tmp_path / "both" / "b" / "run.json").write_text(json.dumps({**record, "complete": False, "reason": NOT_ENDED}))
     (tmp_path / ".both.earlier").mkdir()
-    with pytest.raises(EvidenceError, match=r"a, b; the run did not come to its end, .*before is in .*/\.both\.earlier$"):
+    with pytest.raises(
+        EvidenceError, match=r"a, b; the run did not come to its end, .*previous recording is in .*/\.both\.earlier$"
+    ):
         Run(tmp_path / "both")
     (tmp_path / "both" / "compare.json").write_text("{}")
     compared = Path(shutil.make_archive(str(tmp_path / "compared"), "gztar", tmp_path, "both"))
@@ -139,8 +141,8 @@ def _tar(path: Path, members: Members) -> Path:
         (("../escaped", b"x", stat.S_IFREG), "'../escaped' would be written outside"),
         (("run/../../escaped", b"x", stat.S_IFREG), "would be written outside"),
         (("/tmp/escaped", b"x", stat.S_IFREG), "would be written outside"),
-        (("run/link", b"/etc/passwd", stat.S_IFLNK), "'run/link' is a link or no plain file"),
-        (("run/pipe", b"", stat.S_IFIFO), "is a link or no plain file"),
+        (("run/link", b"/etc/passwd", stat.S_IFLNK), "'run/link' is a link or not a regular file"),
+        (("run/pipe", b"", stat.S_IFIFO), "is a link or not a regular file"),
         (("run/run.json", b"twice", stat.S_IFREG), "File exists"),
         (("run/run.json/below", b"x", stat.S_IFREG), "cannot be unpacked"),
         (("run/" + "n" * 300, b"x", stat.S_IFREG), "File name too long"),
@@ -190,7 +192,7 @@ def test_a_tar_record_that_claims_to_be_huge(tmp_path: Path) -> None:
         packed.addfile(tarfile.TarInfo("run"))
         assert packed.fileobj is not None
         packed.fileobj.write(entry.tobuf() + bytes(4096))
-    with pytest.raises(EvidenceError, match="a record of its own is larger than any name"):
+    with pytest.raises(EvidenceError, match="one of its records is larger than any name"):
         Run(tmp_path / "run.tar.gz")
 
 
@@ -253,5 +255,5 @@ def test_passes_are_within_the_run_folder(tmp_path: Path) -> None:
     for place in ("..", "kernels/../../other", "/etc", ""):
         record = {**RECORD, "network": None, "passes": {"kernels": {"status": "complete", "folders": [place]}}}
         (tmp_path / "run.json").write_text(json.dumps(record))
-        with pytest.raises(EvidenceError, match="is no folder of a pass"):
+        with pytest.raises(EvidenceError, match="is not a folder of a pass"):
             Run(tmp_path).trace()

@@ -28,6 +28,7 @@ def test_what_the_trace_lacks_is_said(name):
         "duplicates on stream:all and memcpy", "names that the tool cut short", "names cut short by the tool",
         "kernel names cut short by the tool", "dependencies not read", "steps at the end without device work, left out",
         "tasks of collectives, ns", "profiler's own overhead, ns", "values_not_available",
+        "collectives without a transfer, which wait for other ranks, ns",
         "rows of unified memory that are no transfers", "overhead of CUDA's compiling, loading and full buffers, ns",
     ],
 )  # fmt: skip

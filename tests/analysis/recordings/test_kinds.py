@@ -39,7 +39,7 @@ def test_pipes_devices_and_links_out_of_a_folder_are_refused(mark, tmp_path):
     kind_of(folder)
     place = folder / "trace" / "info.json"
     os.mkfifo(place)
-    with pytest.raises(EvidenceError, match=r"info\.json: no plain file; remove it"):
+    with pytest.raises(EvidenceError, match=r"info\.json: not a regular file; remove it"):
         kind_of(folder)
     for target in ("/dev/zero", other):
         place.unlink()

@@ -125,7 +125,7 @@ def test_steps_that_are_missing_or_end_before_they_begin_are_said(folder):
     report.write_text(json.dumps({**json.loads(report.read_text()), "measured": measured}))
     assert len(Run(folder).clean_steps()) == measured
     file.write_text("".join(json.dumps(step) + "\n" for step in steps[:-1]))
-    with pytest.raises(EvidenceError, match=f"holds {measured - 1} of the {measured} measured steps"):
+    with pytest.raises(EvidenceError, match=f"has {measured - 1} measured steps instead of {measured}"):
         Run(folder).clean_steps()
     steps[-1]["end_ns"] = steps[-1]["start_ns"] - 1
     file.write_text("".join(json.dumps(step) + "\n" for step in steps))
@@ -155,7 +155,7 @@ def test_of_a_run_that_was_killed_it_is_said_that_it_is_not_to_be_shared(folder)
     record.update(passes={}, complete=False, reason=NOT_ENDED)
     (folder / "run.json").write_text(json.dumps(record))
     with pytest.raises(
-        EvidenceError, match="was not looked through for secrets; run it again with --force, and do not share this folder"
+        EvidenceError, match="was not searched for secrets; run it again with --force, and do not share this folder"
     ):
         Run(folder).trace()
 
@@ -164,7 +164,7 @@ def test_of_a_run_that_is_still_recorded_it_is_said_to_wait(folder):
     record = json.loads((folder / "run.json").read_text())
     record.update(passes={}, complete=False, reason=NOT_ENDED)
     (folder / "run.json").write_text(json.dumps(record))
-    said = "it is still being recorded; wait for its end, which `kernelscope watch .*` shows"
+    said = "it is still being recorded; wait until it ends, `kernelscope watch .*` shows"
     with locks.exclusive_folder(folder), pytest.raises(EvidenceError, match=said) as error:
         Run(folder).trace()
     assert "run it again" not in str(error.value)
@@ -176,10 +176,10 @@ def test_where_nothing_else_is_known_compiling_is_told(tmp_path):
     record = json.loads((folder / "run.json").read_text())
     record["passes"].pop("kernels")
     (folder / "run.json").write_text(json.dumps(record))
-    with pytest.raises(EvidenceError, match=r"a step takes [\d.]+ ms \(the median of \d+\); where its time goes is not known"):
+    with pytest.raises(EvidenceError, match=r"a step takes [\d.]+ ms \(the median of \d+\); where its time goes is unknown"):
         Run(folder).trace()
     report = folder / "clean" / "1" / "child.json"
     noted = {"count": 7, "ns": 10_290_000_000, "functions": [{"name": "step", "count": 7, "why": "a shape changes"}]}
     report.write_text(json.dumps({**json.loads(report.read_text()), "compiled": noted}))
-    with pytest.raises(EvidenceError, match=r"; meanwhile functions were compiled anew, which took 10.29 s; where its time"):
+    with pytest.raises(EvidenceError, match=r"; functions were recompiled meanwhile, which took 10.29 s; where its time"):
         Run(folder).trace()

@@ -42,7 +42,7 @@ def test_windows_that_overlap_in_one_list_of_events(share, content, tmp_path):
         same = [table.astype("str").sort_values(by).reset_index(drop=True)[by] for table in (mine, theirs)]
         pd.testing.assert_frame_equal(*same)
     assert account(both).step_ns == account(once).step_ns
-    (said,) = [line for line in both.info["warnings"] if "what stands there twice counts once" in line]
+    (said,) = [line for line in both.info["warnings"] if "duplicates count once" in line]
     for what, categories in (("operators", ["cpu_op"]), ("calls", ["cuda_runtime", "cuda_driver"]), ("kernels", ["kernel"])):
         assert f"{what} written twice ({sum(event.get('cat') in categories for event in again):,})" in said
     assert "ranges and steps written twice" in said
@@ -107,7 +107,7 @@ def test_rows_of_a_database(tmp_path):
     assert trace.diagnostics["kernels written twice"] == counts["KERNEL"]
     assert trace.diagnostics["copies written twice"] == counts["MEMCPY"]
     told = f"kernels written twice ({counts['KERNEL']:,}); copies written twice ({counts['MEMCPY']:,})"
-    assert f"twice.sqlite: what stands there twice counts once: {told}" in trace.info["warnings"]
+    assert f"twice.sqlite: duplicates count once: {told}" in trace.info["warnings"]
 
 
 def test_kernels_that_could_not_be_read_are_not_said_to_be_none(tmp_path):

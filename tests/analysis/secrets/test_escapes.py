@@ -49,7 +49,7 @@ def test_no_more_than_a_few_million_bytes_of_texts_within_texts_are_looked_throu
     path.write_text('["{\\"username\\": \\"bob\\", \\"key\\": \\"0123456789abcdef0123456789abcde7\\"}",\n' + filler)
     found = find(path)
     assert found.total == 1
-    assert found.unread.startswith("texts within texts that follow byte ")
+    assert found.unread.startswith("texts within texts after byte ")
 
 
 def test_places_in_texts_without_their_escapes():

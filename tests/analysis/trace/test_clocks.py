@@ -185,7 +185,7 @@ def test_an_operator_of_an_hour_in_a_capture_of_seconds_is_told(by):
     set_aside_impossible(trace)
     assert len(trace.operators) == 41
     assert trace.info["warnings"] == [
-        "of its ranges, operators and calls 1 lasts longer than 45 minutes, and all else 3.9 s; a clock may have jumped"
+        "1 of its ranges, operators and calls lasts longer than 45 minutes, while all else spans 3.9 s; a clock may have jumped"
     ]
 
 

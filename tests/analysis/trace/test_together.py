@@ -67,13 +67,13 @@ def test_the_same_under_another_name(how, tmp_path):
         other.write_bytes(gzip.decompress(CAPTURE.read_bytes()))
     else:
         (shutil.copy if how == "copy" else os.link)(one, other)
-    assert _refused(one, other) == f"holds the same as {one}, unpacked byte for byte; name one of them"
+    assert _refused(one, other) == f"has the same content as {one} once unpacked; name one of them"
 
 
 def test_the_same_without_a_timeline(tmp_path):
     for name in ("a.txt", "b.txt"):
         shutil.copy(corpus("nvprof/nanzifan__nvprof-result__cfd_print-gpu-summary.csv"), tmp_path / name)
-    assert "holds the same as" in _refused(tmp_path / "a.txt", tmp_path / "b.txt")
+    assert "has the same content as" in _refused(tmp_path / "a.txt", tmp_path / "b.txt")
 
 
 @pytest.mark.parametrize("what", ["kernels", "operators"])
@@ -82,7 +82,7 @@ def test_the_same_work_written_anew(what, content, tmp_path):
     one, category = _changed(content, tmp_path / "one.json"), {"kernels": "kernel", "operators": "cpu_op"}[what]
     kept = [event for event in content["traceEvents"] if event.get("cat") == category]
     part = _changed(dict(content, traceEvents=kept[: len(kept) // 3]), tmp_path / "part.json")
-    assert _refused(one, part).endswith(f"of its {what} are in {one} too, at the same times; name one of them")
+    assert _refused(one, part).endswith(f"of its {what} are also in {one}, at the same times; name one of them")
 
 
 @pytest.mark.parametrize("how", ["moved", "rounded"])
@@ -109,7 +109,7 @@ def _totals(text, timeline, tmp_path):
 @pytest.mark.parametrize("text", [NVPROF, NSYS])
 def test_totals_of_kernels_are_not_added_to_a_timeline_that_has_them(text, tmp_path):
     said = _totals(text, CAPTURE, tmp_path)
-    assert said == f"holds totals of kernels, and {CAPTURE} has them on a timeline; name one of them"
+    assert said == f"has totals of kernels, and {CAPTURE} has them on a timeline; name one of them"
 
 
 def test_totals_of_a_processors_library_go_beside_a_timeline_of_a_gpu(tmp_path):
@@ -124,8 +124,8 @@ def test_two_machines():
     one, other = corpus(B200), corpus(H100)
     said = _refused(one, other)
     assert said == (
-        f"of another machine (cuda:0 is NVIDIA H100 80GB HBM3, and NVIDIA B200 in {one}); import each into its own folder; "
-        "`kernelscope explain A B` compares two, `kernelscope ranks` takes ranks of a job"
+        f"from another machine (cuda:0 is NVIDIA H100 80GB HBM3, but NVIDIA B200 in {one}); import each into its own folder; "
+        "`kernelscope explain A B` compares two, `kernelscope ranks` analyses the ranks of a job"
     )
 
 
@@ -139,13 +139,15 @@ def test_another_process_right_after(content, tmp_path):
     text = _changed(content, later, SECOND).read_text()
     own = next(event["pid"] for event in content["traceEvents"] if event.get("cat") == "cuda_runtime")
     later.write_text(text.replace(f'"pid": {own},', '"pid": 4711,'))
-    assert " and is of another process; import each" in _refused(CAPTURE, later)
+    assert " and is from another process; import each" in _refused(CAPTURE, later)
 
 
 def test_captures_that_name_no_process_are_no_windows_of_one(tmp_path):
     paths = [corpus(f"pairs/mx-cpu-gpu/{side}.json") for side in "ba"]
     said = _refused(*paths)
-    assert said.startswith(f"begins 79.7 s after {paths[0]} ends, and nothing says that one process recorded both; import each")
+    assert said.startswith(
+        f"begins 79.7 s after {paths[0]} ends, and it is unknown whether one process recorded both; import each"
+    )
 
 
 @pytest.mark.parametrize("later", [0.25, 30 * SECOND])
@@ -158,7 +160,7 @@ def test_a_copy_with_a_clock_that_was_moved(later, content, tmp_path):
             event["ts"] = event["ts"] + base + later
     other.write_text(json.dumps({**changed, "baseTimeNanoseconds": 0}))
     count = sum(event.get("cat") == "kernel" for event in content["traceEvents"])
-    what = f"its {count:,} kernels last as long and lie as far apart, at other times; name one of them"
+    what = f"its {count:,} kernels have the same durations and distances, at other times; name one of them"
     assert _refused(CAPTURE, other) == f"holds the same work as {CAPTURE}: {what}"
 
 
@@ -184,7 +186,7 @@ def test_windows_of_one_process_go_together_and_the_time_between_is_told(content
     later.write_text(json.dumps(changed))
     one, both = captures.read(CAPTURE), _read(CAPTURE, later)
     assert len(both.kernels) == 2 * len(one.kernels)
-    assert both.info["warnings"][-1] == f"{later}: begins 4.89 s after {CAPTURE} ends; nothing is known of the time between"
+    assert both.info["warnings"][-1] == f"{later}: begins 4.89 s after {CAPTURE} ends; nothing is known about the time between"
 
 
 def test_ranks_of_one_host_go_together():
@@ -203,7 +205,7 @@ def test_ranks_that_call_their_devices_by_one_name(content, tmp_path):
         for rank in (0, 1)
     ]
     said = _refused(*ranks)
-    assert said == f"rank 1 calls its device cuda:0, as rank 0 in {ranks[0]} does; `kernelscope ranks` keeps ranks apart"
+    assert said == f"rank 1 names its device cuda:0, and so does rank 0 in {ranks[0]}; `kernelscope ranks` keeps ranks apart"
 
 
 @pytest.mark.parametrize(("model", "fits"), [("H200", True), ("NVIDIA H2...", True), ("Tesla V100-SXM2-16GB", False)])
@@ -213,7 +215,7 @@ def test_samples_are_of_the_same_devices(model, fits, tmp_path):
     if fits:
         assert len(_read(CAPTURE, samples).samples) == 1
     else:
-        assert "of another machine (cuda:0 is Tesla V100-SXM2-16GB, and NVIDIA H200 in" in _refused(CAPTURE, samples)
+        assert "from another machine (cuda:0 is Tesla V100-SXM2-16GB, but NVIDIA H200 in" in _refused(CAPTURE, samples)
 
 
 def test_steps_of_two_ranks_at_a_time_are_one_step():
@@ -230,7 +232,7 @@ def test_steps_of_two_ranks_at_a_time_are_one_step():
     assert both.everything.loc[both.everything["cause"].isna(), "count"].sum() == sum(map(len, events))
     assert trace.steps["thread"].isin(trace.operators["thread"]).all()
     (said,) = trace.info["warnings"]
-    assert said.startswith(f"steps are those of {paths[0]}, and what {paths[1]} did in their time is part of them")
+    assert said.startswith(f"steps are those of {paths[0]}, and the work of {paths[1]} during them is part of them")
 
 
 def test_windows_that_overlap_share_kernels_and_are_refused(content, tmp_path):
@@ -242,5 +244,5 @@ def test_windows_that_overlap_share_kernels_and_are_refused(content, tmp_path):
         kept = [event for event in content["traceEvents"] if event.get("cat") != "kernel" or first <= event["ts"] <= last]
         path.write_text(json.dumps({**content, "traceEvents": [event for event in kept if event.get("cat") != "cpu_op"]}))
     assert _refused(*paths) == (
-        f"1 of its kernels are in {paths[0]} too, at the same times; name one of them, or windows that do not overlap"
+        f"1 of its kernels are also in {paths[0]}, at the same times; name one of them, or windows that do not overlap"
     )

@@ -1,8 +1,8 @@
-"""The frameworks: what is known of each without importing it, and where it is hooked; one module or folder a framework.
+"""The frameworks: what is known of each without importing it, and where its hooks are. Each has one module or folder.
 
-In a framework's folder `workload` has the hooks of our own programs (see `workload.Hooks` beside this file), `script` those of
-scripts that know nothing of us (see `script.Base` beside this file), and the other modules what both of them build on.
-Frameworks that only our own programs use are a module each.
+In a framework's folder, `workload` has the hooks for our own programs (see `workload.Hooks` beside this file), `script` those for
+unmodified scripts (see `script.Base` beside this file), and the other modules have what both share. A framework that only our
+own programs use is a single module.
 """
 
 import importlib
@@ -17,9 +17,11 @@ if MYPY:
 
 
 class Framework(object):
-    """What is known of a framework. imports: the modules that must import, the one first that says its version. family: what
-    its modules are called here, in workloads and in analysis.attribution.frameworks. hooks: the class of its hooks, by module.
-    reveals: what it tells of its kernels on a processor, the same on every machine.
+    """What is known of a framework without importing it.
+
+    imports: the modules that must import, first the one that has the version. family: the name of its modules here, in workloads
+    and in analysis.attribution.frameworks. hooks: the class of its hooks, as "module:class". reveals: what it reveals about its
+    kernels on a CPU, the same on every machine.
     """
 
     def __init__(self, imports: "Tuple[str, ...]", family: str, hooks: str, reveals: str) -> None:
@@ -71,10 +73,10 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def _with_adapters() -> "List[str]":
-    """Return the folders here that have a module `script`."""
+    """List the folders here that have a module `script`."""
     if os.path.isdir(_HERE):
         return sorted(name for name in os.listdir(_HERE) if os.path.isfile(os.path.join(_HERE, name, "script.py")))
-    import pkgutil  # in the agent's one file; importing it takes longer than all else here
+    import pkgutil  # needed in the single-file agent; imported here because that takes longer than everything else in this file
 
     folders = [name for _, name, is_folder in pkgutil.iter_modules(__path__) if is_folder]
     return sorted(
@@ -82,12 +84,12 @@ def _with_adapters() -> "List[str]":
     )
 
 
-# module that scripts import -> our module here, whose class Adapter is made when the import has ended
+# module that scripts import -> our module here, whose class Adapter is created when the import has finished
 SCRIPTS = {_IMPORTED_AS.get(name, name): name + ".script" for name in _with_adapters()}
 
 
 def described(framework: str) -> Framework:
-    """Return what is known of a framework; one that is not listed here is a package of workloads that marks its layers itself."""
+    """Return what is known of a framework; one not listed here is a package of workloads that marks its layers itself."""
     reveals = "numpy's calls of OpenBLAS with shapes; layers through functions that its program marks"
     return FRAMEWORKS.get(framework) or Framework((), framework.partition("-")[0], "marked:Hooks", reveals)
 

@@ -1,8 +1,8 @@
-"""Which functions JAX compiles while steps are recorded, and why: what differs from the calls that it compiled before.
+"""Which functions JAX compiles while steps are recorded, and why: how the call differs from calls compiled before.
 
-Nothing is looked at but the arguments of a call in which something was compiled, after it: shapes and types, and values of
-arguments that the script calls static. A function that is made anew for each call is compiled for each. A reason that none of
-this tells is not known. Operations that the loop calls one by one are compiled, too, for each shape.
+Only the arguments of a call that compiled something are inspected, after the call: shapes, types, and the values of arguments
+that the script declares static. A function that is created anew for each call is compiled each time. If none of this explains a
+compilation, its reason is unknown. Operations that the loop calls one by one are compiled too, once for each shape.
 """
 
 import functools
@@ -15,25 +15,25 @@ NEW = ("new", "it is another function each time, made anew by jax.jit, a lambda 
 EAGER = ("eager", "its operations are called one by one, and each is compiled for each shape and static value")
 UNKNOWN = ("unknown", "nothing that is seen of its arguments changes")
 FIRST = ("first", "it is called for the first time")
-MOST_SEEN = 8  # signatures of a function that are kept
+MOST_SEEN = 8  # signatures kept of each function
 _MOST_NAMED = 2  # arguments of a call that a reason names
-_LONGEST = 20  # letters of a static text that are shown
-_PROGRAM = re.compile(r"^(?:jit|pjit|pmap)(?:_+|\()(.*?)\)?$")  # how a function's program is called
+_LONGEST = 20  # characters of a static string that are shown
+_PROGRAM = re.compile(r"^(?:jit|pjit|pmap)(?:_+|\()(.*?)\)?$")  # the name of a function's program
 
 
 class Compilations(object):
-    """What was compiled so far: count, and ns, what that took. unexplained: whether the call that is under way compiled."""
+    """What was compiled so far: its count and the time it took in ns. unexplained: not None if the current call compiled."""
 
     def __init__(self, jax: Any) -> None:
         self.count = self.ns = 0
-        self.unexplained: Any = None  # (name of a program, the compiled functions that are being called, innermost last)
+        self.unexplained: Any = None  # (name of a program, the compiled functions being called, innermost last)
         self._jax = jax
-        self._reasons: Dict[Any, Any] = {}  # (function, reason) -> [how often, an example]
-        # (name, code) of a function -> [(number of the compiled function, signature)], the newest last
+        self._reasons: Dict[Any, Any] = {}  # (function, reason) -> [count, an example]
+        # (name, code) of a function -> [(number of the compiled function, signature)], newest last
         self._seen: Dict[Any, Any] = {}
 
     def happened(self, program: str, stack: Sequence[Any]) -> None:
-        """Something was compiled; stack: the calls that are open, outermost first."""
+        """Note that something was compiled. stack: the open calls, outermost first."""
         self.count += 1
         name = _PROGRAM.sub(r"\1", program)
         if stack:
@@ -42,9 +42,9 @@ class Compilations(object):
             self._add(name or "operations", EAGER)
 
     def explain(self, calls: Any, function: Callable[..., Any], arguments: Sequence[Any], keywords: Dict[str, Any]) -> None:
-        """Find out why the outermost call, which has ended, compiled something; whatever its arguments are, it goes on."""
+        """Find out why the outermost call, which has ended, compiled something; never fail, whatever its arguments are."""
         (name, inside), self.unexplained = self.unexplained, None
-        if not inside:  # a gradient that is computed operation by operation
+        if not inside:  # a gradient computed operation by operation
             self._add(calls.name or name, EAGER)
             return
         made = inside[0]
@@ -55,10 +55,10 @@ class Compilations(object):
             self._add(name, UNKNOWN)
 
     def _found(self, name: str, made: Any, function: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
-        wrapper = getattr(function, "args", (function,))[0]  # of a library, with work of its own around the compiled function
+        wrapper = getattr(function, "args", (function,))[0]  # a library's, with its own work around the compiled function
         signature = _signature(self._jax, wrapper, arguments, keywords)
         seen = self._seen.setdefault((name, code_of(made.function)), [])
-        everything = type(wrapper).__module__.startswith("equinox")  # is static there that is no array
+        everything = type(wrapper).__module__.startswith("equinox")  # there everything that is not an array is static
         found = _why(seen, made.number, signature, None if everything else made.static)
         seen.append((made.number, signature))
         del seen[:-MOST_SEEN]
@@ -70,11 +70,11 @@ class Compilations(object):
         known[1] = example
 
     def mark(self) -> Tuple[Any, Any, Dict[Any, Any]]:
-        """Return what `since` takes to tell what was compiled after now."""
+        """Return a mark from which `since` can tell what was compiled after now."""
         return self.count, self.ns, {reason: number for reason, (number, _) in self._reasons.items()}
 
     def since(self, mark: Any) -> Dict[str, Any]:
-        """Return what was compiled since the mark, the functions that were compiled most often first."""
+        """Return what was compiled since the mark, the most often compiled functions first."""
         count, ns, before = mark
         found = [
             {"name": name, "kind": kind, "why": why, "example": example, "count": number - before.get((name, (kind, why)), 0)}
@@ -87,7 +87,7 @@ class Compilations(object):
 def _why(
     seen: Sequence[Tuple[int, Dict[str, Any]]], number: int, signature: Dict[str, Any], static: Optional[FrozenSet[str]]
 ) -> Tuple[Tuple[str, str], Optional[str]]:
-    """Return the reason why a call was compiled, and an example or None. static: which arguments are, None for all."""
+    """Return why a call was compiled, and an example or None. static: the static arguments, None for all."""
     if not seen:
         return FIRST, None
     if all(other != number for other, _ in seen):
@@ -102,11 +102,11 @@ def _why(
     return (kind, "the %s of %s%s changes" % (kind, labels, more)), "%s after %s" % (named[0][3], named[0][2])
 
 
-_KINDS = _STRUCTURE, _SHAPE, _TYPE, _VALUE = "structure", "shape", "type", "static value"  # the first that differs is named
+_KINDS = _STRUCTURE, _SHAPE, _TYPE, _VALUE = "structure", "shape", "type", "static value"  # the first that changed is named
 
 
 def _changes(before: Dict[str, Any], now: Dict[str, Any], static: Optional[FrozenSet[str]]) -> List[Tuple[str, str, str, str]]:
-    """Return (kind, argument, before, now) of what differs between two signatures."""
+    """List the differences between two signatures as (kind, argument, before, now)."""
     found = []
     for label in sorted(set(before) | set(now)):
         old, new = before.get(label), now.get(label)
@@ -124,7 +124,7 @@ def _changes(before: Dict[str, Any], now: Dict[str, Any], static: Optional[Froze
 
 
 def _text(described: Optional[Tuple[str, Any, Optional[str]]]) -> str:
-    """Return one leaf of a signature in words."""
+    """Return one leaf of a signature as text."""
     if described is None:
         return "nothing"
     kind, shape, value = described
@@ -134,7 +134,7 @@ def _text(described: Optional[Tuple[str, Any, Optional[str]]]) -> str:
 
 
 def _signature(jax: Any, function: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
-    """Return {argument, with the path in it: (type, shape or None, value in words or None)} of a call."""
+    """Return {argument with the path in it: (type, shape or None, value as text or None)} of a call."""
     try:
         named = inspect.signature(function).bind(*arguments, **keywords).arguments
     except (TypeError, ValueError):
@@ -162,7 +162,7 @@ def _described(leaf: Any) -> Tuple[str, Any, Optional[str]]:
 
 
 def static_arguments(function: Callable[..., Any], keywords: Dict[str, Any]) -> FrozenSet[str]:
-    """Return the names of the arguments that are static of a function that jax.jit is told to compile with these keywords."""
+    """Return the names of a function's static arguments, given the keywords of its jax.jit."""
     places, names = (keywords.get("static_arg" + what) for what in ("nums", "names"))
     found = [names] if isinstance(names, str) else list(names or ())
     places = [places] if isinstance(places, int) else list(places or ())
@@ -176,7 +176,7 @@ def static_arguments(function: Callable[..., Any], keywords: Dict[str, Any]) -> 
 
 
 def code_of(function: Callable[..., Any]) -> Any:
-    """Return what functions have in common that are made by one piece of code."""
+    """Return the code object of a function, which all functions made by the same piece of code share; None if it has none."""
     plain = getattr(function, "__wrapped__", function)
     while isinstance(plain, functools.partial):
         plain = plain.func

@@ -1,7 +1,7 @@
-"""A framework without a module here: its program marks the functions that compute layers and phases.
+"""Hooks for a framework without a module here: its program marks the functions that compute layers and phases.
 
-What a marked function does is an operator, named by the layer's type and phase; numpy's calls of OpenBLAS inside of it are timed
-one by one.
+Each call of a marked function is an operator, named by the layer's type and phase; numpy's OpenBLAS calls inside it are timed one
+by one.
 """
 
 from typing import Any, Dict, List, Optional
@@ -26,7 +26,7 @@ class Hooks(Base):
         openblas.limit_threads(self.spec.get("threads"))
 
     def versions(self) -> Dict[str, Any]:
-        """Return the versions of the framework, numpy and OpenBLAS, as far as they can be told."""
+        """Return the versions of the framework, numpy and OpenBLAS, as far as they are known."""
         return dict(versions_of(self.spec["framework"], "numpy"), openblas=openblas.facts().get("version"))
 
     def attach_layers(self, program: Any) -> Dict[str, str]:
@@ -36,18 +36,18 @@ class Hooks(Base):
         return dict.fromkeys(("layers", "phases"), "functions that the program marks")
 
     def marked(self, owner: Any, name: str, layer: Optional[str], phase: str) -> None:
-        """Record each call of a function that an object has as work of a layer, or with None of the phase alone."""
+        """Record each call of an object's function as work of this layer; of the phase alone if layer is None."""
         if self.kernels:
             operator = phase if layer is None else "%s %s" % (self.types[layer], phase)
             setattr(owner, name, self.operators.timed(getattr(owner, name), operator, phase, layer=layer))
         self.ranged(owner, name, "phase" if layer is None else "layer", layer or phase, phase, layer)
 
     def settings(self) -> Dict[str, Any]:
-        """Return the settings in force that can make a difference to speed or results."""
+        """Return the current settings that can affect speed or results."""
         return {"threads": openblas.facts().get("threads") or self.spec.get("threads"), "cores": cores()}
 
     def start_operators(self, program: Any) -> None:
-        """Record operators and calls of OpenBLAS."""
+        """Start recording operators and OpenBLAS calls."""
         self.operators.tracing = True
         self.blas.start()
 

@@ -1,17 +1,17 @@
-"""What differs between frameworks when a script is profiled that knows nothing of us: one class Adapter each.
+"""The framework-specific part of profiling an unmodified script: one class Adapter per framework.
 
-Steps. `key` is whatever ends: an optimizer, a trainer, a model that is called. Where several end in turn (two optimizers of one
-loop, encoder and decoder), `rounds` chooses the one that ends a round of all, so an adapter tells all of them and chooses none.
-A step lasts from one end to the next; everything in between belongs to it. `training` is False for calls that only infer: these
-end steps as long as nothing trains. If a framework runs on top of another that has an adapter too (Keras on torch), the one
-with the higher `rank` ends the steps and is the run's framework.
+Steps. `key` identifies what ends a step: an optimizer, a trainer, a model that is called. If several end in turn (two optimizers
+in one loop, encoder and decoder), `rounds` chooses the one that ends a full round, so an adapter reports all of them and chooses
+none. A step lasts from one end to the next and includes everything in between. `training` is False for inference calls, which
+end steps only as long as nothing trains. If a framework runs on top of another that also has an adapter (Keras on torch), the
+one with the higher `rank` ends the steps and is the run's framework.
 
-Layers have the full path of the model, as the framework's users write it (features.3.conv1). A call that is repeated within one
-call of the model is numbered from the second on: "relu (2)". What Python does not see into (torch.compile, tf.function,
-hybridised blocks) is one layer with its name and the reason in the methods, unless names recorded by the framework tell more.
+Layers are named by their full path in the model, as the framework's users write it (features.3.conv1). Repeated calls within one
+call of the model are numbered from the second on: "relu (2)". Code that Python cannot see into (torch.compile, tf.function,
+hybridised blocks) is one layer, and the methods give its name and the reason, unless names recorded by the framework say more.
 
-An adapter must not change what the script computes, prints or writes, nor keep the script's objects alive once detached. It
-raises what it likes: `recording` turns every exception into a reason in the run folder and lets the script go on.
+An adapter must not change what the script computes, prints or writes, and must not keep the script's objects alive once
+detached. It may raise anything: `recording` turns every exception into a reason in the run folder and lets the script go on.
 """
 
 import contextlib
@@ -23,63 +23,65 @@ from kernelscope.tracer.inside.profiling import budget
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.ranges import Recorder
 
-MOST_NUMBERED = 8  # calls of one layer within one call of the model that have rows of their own; later ones share one
+MOST_NUMBERED = 8  # calls of a layer within one call of the model that get their own rows; later calls share one
 
 
 class Base(object):
-    """An adapter that finds nothing, made when its framework's import has ended. The methods stand in the order of their calls,
-    all of them on the thread that imports or steps, and none of them twice at the same time.
+    """An adapter that finds nothing. It is created when the import of its framework has finished.
 
-    searching: wrappers until it is known what ends a step; stepping: for as long as steps are recorded; ranging: while ranges
-    are; profiling: while our profiler runs. library: what tells versions and settings.
+    The methods are listed in the order in which they are called. All calls come from the thread that imports or steps, and never
+    two at the same time.
+
+    searching: wrappers in place until it is known what ends a step; stepping: while steps are recorded; ranging: while ranges are
+    recorded; profiling: while our profiler runs. library: the source of versions and settings.
     """
 
     framework = ""  # as in run.json and in the names of analysis.attribution.frameworks
-    rank = 0  # of the frameworks that tell steps the one with the highest rank counts
-    queues = False  # whether steps end while their work still waits, so that it has to be waited for at each window's end
+    rank = 0  # among frameworks that report steps, the one with the highest rank counts
+    queues = False  # whether a step can end while its work is still queued; each window's end must then wait for that work
 
-    compiled: Any = None  # what was compiled so far, with mark() and since(mark) (see compilations); None where that is not told
-    stamps = False  # whether oneDNN is told to print the time of each call, and has printed one when `printing` returns
-    prints = True  # whether there are libraries that print their calls: catching what they print costs time between steps
+    compiled: Any = None  # what was compiled so far, with mark() and since(mark) (see compilations); None if unknown
+    stamps = False  # whether oneDNN is set to print the time of each call, and has printed one by the time `printing` returns
+    prints = True  # whether any library prints its calls: catching that output costs time between steps
 
     def __init__(self, recording: Any) -> None:
         self.recording = recording
         self.library: Any = None
         self.searching, self.stepping, self.ranging, self.profiling = Patches(), Patches(), Patches(), Patches()
-        self._calls = threading.local()  # depth: how many calls are open on a thread
+        self._calls = threading.local()  # depth: number of open calls on a thread
 
     def watch(self) -> None:
-        """Find steps: from now on call recording.stepped(self, key) where a step may have ended."""
+        """Find steps: from now on call recording.stepped(self, key) whenever a step may have ended."""
         raise NotImplementedError
 
     def found(self, key: Any) -> None:
-        """Warm-up is over: only recording.stepped(self, key) with this key ends steps from here on; others may go on or not."""
+        """Note the end of warm-up: from now on only recording.stepped(self, key) with this key ends steps."""
         self.searching.undo()
 
     def step_end(self, key: Any) -> str:
-        """Return in some words where a step ends, "with a call of Net", if `key` ends steps; nothing where that is not told."""
+        """Describe where a step ends if `key` ends steps, such as "with a call of Net"; empty if unknown."""
         return ""
 
     def unseen(self) -> ContextManager[None]:
-        """Return what keeps that which we call of the framework in between from what watches its calls for the program."""
-        return contextlib.suppress(*())  # which does nothing; nullcontext is of Python 3.7
+        """Return a context that hides our own calls of the framework from whatever watches its calls for the program."""
+        return contextlib.suppress(*())  # does nothing; nullcontext is new in Python 3.7
 
     def attach(self, recorder: Recorder, kernels: bool) -> Dict[str, Any]:
         """Layers and kernels passes: put ranges around phases and layers; return how they are found.
 
-        Ranges are opened by recorder.push(category, name, layer, phase), and closed by recorder.close(number), as a step may end
-        within them.
+        Open ranges with recorder.push(category, name, layer, phase) and close them with recorder.close(number), because a step
+        may end within them.
         """
         return {"layers": "none", "phases": "none"}
 
     def costs(self, bare_ns: float) -> budget.Costs:
-        """Return the budget.Costs of this adapter's ranges, given what a bare one costs."""
+        """Return the budget.Costs of this adapter's ranges, given the cost of a bare range."""
         return budget.Costs(bare_ns)
 
     def keep(self, kept: Dict[str, Set[str]], phases: bool) -> bool:
-        """Layers pass, between two steps: from now on put ranges around these layers only, and phases (see budget.Choice).
+        """Layers pass, between two steps: from now on put ranges around these layers only, and around phases if `phases`.
 
-        Return False where all stay.
+        Return False if all ranges stay. See budget.Choice.
         """
         return False
 
@@ -87,80 +89,80 @@ class Base(object):
         """Kernels pass, after attach: start the framework's own operator trace."""
 
     def part_operators(self) -> List[str]:
-        """Kernels pass, between two steps: write the trace so far and go on with another one; return the names of its files.
+        """Kernels pass, between two steps: write the trace so far and start another; return the names of the files written.
 
-        Without any that cannot be done: the pass ends when the trace has grown large.
+        An empty list means that the trace cannot be split: the pass then ends when the trace has grown large.
         """
         return []
 
     def printing(self, on: bool) -> Dict[str, str]:
-        """Let libraries print each of their calls, or stop them; return {library: reason} of those that cannot be told to."""
+        """Let libraries print each of their calls, or stop it; return {library: reason} for those that cannot be switched."""
         return {}
 
     def replaced(self) -> Optional[str]:
-        """Return what told of steps and what the script has since put a function of its own in the place of; None for nothing."""
+        """Return the name of a function that reported steps and that the script has since replaced; None if there is none."""
 
     def settle(self) -> None:
-        """Wait for work that is queued on a device: before a pass and at the end of its last step, inside it."""
+        """Wait for work queued on a device: before a pass, and at the end of its last step, as part of that step."""
 
     def device_clock(self) -> Any:
-        """Return what tells when a device was done with each step: mark() and ends(); None where the host's clock tells it."""
+        """Return a clock with mark() and ends() that says when the device finished each step; None if the host's clock does."""
         return None
 
     def stop_operators(self) -> List[str]:
-        """End the operator trace and write it; return the names of its files, operators.* as in a run's folder."""
+        """Stop the operator trace and write it; return the names of its files, operators.* as in a run's folder."""
         return []
 
     def warm_up(self) -> None:
-        """Kernels pass of a whole program, before it goes on: let libraries do what they do with the first call that they report.
+        """Kernels pass of a whole program, before it goes on: trigger what libraries do only on the first call that they report.
 
-        They measure clocks then, say. In other passes that falls into steps that do not count.
+        Some measure clocks then, for example. In other passes that falls into steps that do not count.
         """
 
     def interruptible(self) -> bool:
-        """Return whether the operator trace can be ended here, in the middle of the program."""
+        """Return whether the operator trace can be stopped here, in the middle of the program."""
         return True
 
     def drop_operators(self) -> None:
-        """Let `stop_operators` write nothing, where what is written takes long: nobody will read it."""
+        """Make `stop_operators` write nothing if writing takes long, because nobody will read the trace."""
 
     def detach(self) -> None:
-        """Take away what attach put there."""
+        """Remove what `attach` installed."""
         self.ranging.undo()
 
     def stop(self) -> None:
-        """Nothing more is recorded: take away everything."""
+        """End the recording: remove everything."""
         self.searching.undo()
         self.stepping.undo()
 
     def forked(self) -> None:
-        """In a forked process: take away what would keep it from doing what it does without us."""
+        """In a forked process: remove what would make it behave differently than without us."""
 
     def process_rank(self) -> Optional[int]:
-        """Return this process's number among those that train one model together, from 0; None where nothing says so."""
+        """Return this process's rank, from 0, among those that train one model together; None if nothing says so."""
 
     def versions(self) -> Dict[str, Any]:
-        """Return versions as workload.Hooks.versions does."""
+        """Return the versions, as workload.Hooks.versions does."""
         return {} if self.library is None else self.library.versions()
 
     def settings(self) -> Dict[str, Any]:
-        """Return settings as workload.Hooks.settings does."""
+        """Return the settings, as workload.Hooks.settings does."""
         return {} if self.library is None else self.library.settings()
 
     def described(self) -> Dict[str, Any]:
-        """Return what is known of the model and its use: {"batch", "device", "network"}; null where it is not.
+        """Describe the model and its use as {"batch", "device", "network"}; None for what is unknown.
 
-        batch: the samples of a step; with "batch_source" beside it, if they are concluded from something that could be otherwise.
+        batch: the samples of a step. If the number is an inference that may be wrong, "batch_source" says what it is based on.
 
-        network: as the function below makes it, with layers as they are named in ranges, in the order of their calls; other keys
-        as workloads.networks.as_dict has them.
+        network: as returned by `network` below, with layers named as in ranges and in the order of their calls; other keys are
+        those of workloads.networks.as_dict.
         """
         return {"batch": None, "device": "cpu", "network": None}
 
     # --- for the adapters themselves -------------------------------------------------------------------------------------
 
     def outermost(self, original: Callable[..., Any], ended: Callable[[Any, Any, Any], None]) -> Callable[..., Any]:
-        """Return the function, with ended(owner, arguments, output) after each call that is not inside of another's."""
+        """Wrap the function to call ended(owner, arguments, output) after each outermost call."""
         calls = self._calls
 
         def called(owner: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -177,7 +179,7 @@ class Base(object):
         return called
 
     def trained(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function, whose call tells that from now on only steps that train count."""
+        """Wrap the function: once it is called, only training steps count."""
 
         def training(*arguments: Any, **keywords: Any) -> Any:
             self.recording.trains = True
@@ -186,7 +188,7 @@ class Base(object):
         return training
 
     def interrupting(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function, whose call within a loop that trains makes a step unlike others."""
+        """Wrap the function: a call of it in a training loop makes that step unlike the others."""
 
         def evaluated(*arguments: Any, **keywords: Any) -> Any:
             if self.recording.trains:
@@ -196,7 +198,7 @@ class Base(object):
         return evaluated
 
     def giving_way(self, profiler: str) -> Callable[[Any], Any]:
-        """Return what wraps the start of the script's own profiler: ours ends, as only one can run."""
+        """Return a wrapper for the start of the script's own profiler: ours ends then, because only one can run."""
 
         def around(original: Callable[..., Any]) -> Callable[..., Any]:
             def started(*arguments: Any, **keywords: Any) -> Any:
@@ -209,13 +211,13 @@ class Base(object):
 
 
 class Seen(object):
-    """The script's objects of one kind in the order in which they were seen; it keeps none of them alive."""
+    """The script's objects of one kind, in the order in which they were seen. It keeps none of them alive."""
 
     def __init__(self) -> None:
         self._known: List[Any] = []
 
     def add(self, one: Any) -> bool:
-        """Remember an object; return whether it was not known."""
+        """Remember an object; return whether it is new."""
         if any(known() is one for known in self._known):
             return False
         self._known.append(weakref.ref(one))
@@ -225,26 +227,26 @@ class Seen(object):
         return any(known() is one for known in self._known)
 
     def alive(self) -> List[Any]:
-        """Return those that are still there."""
+        """Return the objects that are still alive."""
         return [one for one in (known() for known in self._known) if one is not None]
 
 
 def numbered(layer: str, count: int) -> str:
-    """Return what the call of this number of a layer is called, within one call of the model."""
+    """Return the name of a layer's call with this number within one call of the model."""
     if count == 1:
         return layer
     return "%s (%d)" % (layer, count) if count <= MOST_NUMBERED else "%s (%d and later)" % (layer, MOST_NUMBERED + 1)
 
 
 def network(title: str, layers: Iterable[Tuple[str, str, Optional[int]]], parameters: Optional[int] = None) -> Dict[str, Any]:
-    """Return the description of a model with these (layer, type, parameters); parameters: of the whole, if not their sum."""
+    """Describe a model with these (layer, type, parameters). parameters: the model's total, if it is not their sum."""
     rows: List[Dict[str, Any]] = [{"name": name, "type": kind, "parameters": count} for name, kind, count in layers]
     total = sum(row["parameters"] for row in rows) if parameters is None else parameters
     return {"name": title, "title": title, "parameters": total, "layers": rows}
 
 
 def elements(shape: Iterable[Any]) -> int:
-    """Return how many numbers an array of this shape holds; none where a size is not known yet, -1 or 0."""
+    """Return the number of elements of an array of this shape; 0 if a size is not known yet (-1 or 0)."""
     count = 1
     for size in shape:
         count *= max(int(size), 0)

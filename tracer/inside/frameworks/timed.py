@@ -1,4 +1,4 @@
-"""Operators that hooks time one by one on our clock: for frameworks that have hooks around operators and no trace of them."""
+"""Operators timed one by one on our clock: for frameworks that have hooks around operators but no operator trace."""
 
 from typing import Any, Callable, Iterable, List, Optional
 
@@ -12,7 +12,7 @@ _FIELDS = ("start_ns", "end_ns", "name", "layer", "phase", "shapes", "computes")
 
 
 class Operators(object):
-    """Keeps what runs inside of steps on the loop's thread; operators nest, and inner ones inherit layer and phase."""
+    """The operators that run inside steps on the loop's thread. Operators nest, and inner ones inherit layer and phase."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
@@ -21,7 +21,7 @@ class Operators(object):
         self._open: List[Any] = []
 
     def enter(self, name: str, layer: Optional[str] = None, phase: Optional[str] = None, shapes: Optional[str] = None) -> None:
-        """Begin an operator. shapes: of its inputs, as text."""
+        """Begin an operator. shapes: the shapes of its inputs, as text."""
         if not (self.tracing and self.recorder.in_step):
             self._open.append(None)
             return
@@ -32,7 +32,7 @@ class Operators(object):
         self._open.append([now_ns(), name, layer, phase, shapes, False])
 
     def leave(self, computes: Optional[bool] = None) -> None:
-        """End the innermost operator. computes: whether its own time is work on numbers; by default if it called no other."""
+        """End the innermost operator. computes: whether its own time is computation; by default, if it called no other."""
         opened = self._open.pop()
         if opened is not None:
             start, name, layer, phase, shapes, called = opened
@@ -46,7 +46,7 @@ class Operators(object):
         shapes: Optional[Callable[..., Any]] = None,
         layer: Optional[str] = None,
     ) -> Callable[..., Any]:
-        """Return the function with each call as an operator that computes. shapes: makes the text from its arguments."""
+        """Wrap the function so that each call is an operator that computes. shapes: makes their text from the arguments."""
 
         def call(*arguments: Any, **keywords: Any) -> Any:
             self.enter(name, layer, phase, shapes=shapes(*arguments) if shapes and self.tracing else None)
@@ -58,7 +58,7 @@ class Operators(object):
         return call
 
     def write(self, folder: str) -> str:
-        """Write the operators as JSON Lines into the pass's folder; return the file's name."""
+        """Write the operators as JSON Lines to the pass's folder; return the file's name."""
         thread = native_thread_id()
         with open(os.path.join(folder, OPERATORS_FILE), "w") as out:
             for row in self.rows:
@@ -67,6 +67,6 @@ class Operators(object):
 
 
 def shape_text(values: Iterable[Any]) -> str:
-    """Return the shapes of arrays as text, such as 64x1x28x28 6x1x5x5; what has no shape is left out."""
+    """Return the shapes of arrays as text, such as 64x1x28x28 6x1x5x5; values without a shape are left out."""
     shapes = [getattr(value, "shape", None) for value in values]
     return " ".join("x".join(str(size) for size in shape) or "1" for shape in shapes if shape is not None)

@@ -1,4 +1,4 @@
-"""Keeps a library's remarks out of the script's stderr while we call it; everything else that is printed meanwhile goes there."""
+"""Keep a library's messages out of the script's stderr while we call it; all other output still gets there."""
 
 import re
 import tempfile
@@ -8,7 +8,7 @@ from kernelscope.tracer.inside.own import os
 
 
 class Unprinted(object):
-    """A block during which lines that match `pattern` (bytes) are not printed."""
+    """A context in which lines on stderr that match `pattern` (bytes) are not printed."""
 
     def __init__(self, pattern: bytes) -> None:
         self._pattern = re.compile(pattern)
@@ -21,7 +21,7 @@ class Unprinted(object):
             self._kept = os.dup(2)
             os.dup2(self._file.fileno(), 2)
         except OSError:
-            pass  # the script has closed it, so nothing is written
+            pass  # the script has closed stderr, so nothing is written
         return self
 
     def __exit__(self, *_: Any) -> None:

@@ -1,4 +1,4 @@
-"""What differs between frameworks while a pass of one of our workloads runs: one class Hooks each."""
+"""The framework-specific part of a pass of one of our workloads: one class Hooks per framework."""
 
 import os
 import sys
@@ -14,11 +14,10 @@ class CannotReplay(Exception):
 
 
 class Hooks(object):
-    """What a pass records of a framework. The methods stand in the order of their calls.
+    """What a pass records of a framework. The methods are listed in the order in which they are called.
 
-    VARIABLES: Dict[str, str] = {}
-    pass. TRACED: the passes in which the framework's own operator trace runs. library: what tells versions and settings, where
-    a class of its own does.
+    VARIABLES: environment variables for every pass. KERNELS_VARIABLES: more of them, for the kernels pass. TRACED: the passes in
+    which the framework's own operator trace runs. library: the source of versions and settings, if it is a class of its own.
     """
 
     VARIABLES: Dict[str, str] = {}
@@ -42,7 +41,7 @@ class Hooks(object):
         raise NotImplementedError
 
     def versions(self) -> Dict[str, Any]:
-        """Return {"pytorch": "2.13.0", "numpy": ..., "onednn": ..., "mkl": ...}, as far as they can be told."""
+        """Return {"pytorch": "2.13.0", "numpy": ..., "onednn": ..., "mkl": ...}, as far as they are known."""
         return self.library.versions()
 
     def attach_layers(self, program: Any) -> Dict[str, str]:
@@ -50,14 +49,14 @@ class Hooks(object):
         raise NotImplementedError
 
     def settings(self) -> Dict[str, Any]:
-        """Return the settings in force that can make a difference: threads, layout, precision, graph or eager, ..."""
+        """Return the current settings that can make a difference: threads, layout, precision, graph or eager, ..."""
         return self.library.settings()
 
     def start_operators(self, program: Any) -> None:
         """Start the framework's own operator trace."""
 
     def stop_operators(self) -> List[str]:
-        """Stop the operator trace and write it into the pass's folder; return the names of the files."""
+        """Stop the operator trace and write it to the pass's folder; return the names of the files."""
         return []
 
     def replayer(self, program: Any, layer: str, step: Callable[[], Any]) -> Callable[[], Any]:
@@ -68,26 +67,26 @@ class Hooks(object):
         raise CannotReplay("not built for %s" % self.spec["framework"])
 
     def ranged(self, owner: Any, name: str, category: str, title: str, phase: str, layer: Optional[str] = None) -> None:
-        """Put a range around each call of a function that a module, class or object has."""
+        """Put a range around each call of this function of a module, class or object."""
         setattr(owner, name, self.recorder.ranged(getattr(owner, name), category, title, phase, layer))
 
 
 def cores() -> Optional[int]:
-    """Return on how many processors this process may run now; a program may have bound itself. None where nothing tells."""
+    """Return the number of processors that this process may run on now (a program may set its affinity); None if unknown."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 
 
 def sharing(spec: Dict[str, Any]) -> int:
-    """Return how many devices of this process share one pool of threads: those that a processor is divided into."""
+    """Return the number of devices in this process that share one thread pool: those into which a processor is divided."""
     return 1 if str(spec.get("device") or "cpu").startswith("cuda") else spec.get("devices", 1)
 
 
 def version_of(name: str) -> Optional[str]:
-    """Return the version of a module that is imported already, else None."""
+    """Return the version of a module if it is already imported, else None."""
     return getattr(sys.modules.get(name), "__version__", None)
 
 
 def versions_of(*names: str) -> Dict[str, str]:
-    """Return {module: version} of those of these modules that are imported already."""
+    """Return {module: version} for the modules that are already imported."""
     found = {name: version_of(name) for name in names}
     return {name: version for name, version in found.items() if version}

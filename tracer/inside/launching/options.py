@@ -15,7 +15,7 @@ FEWEST = 5  # steps that such passes have
 LIMIT = 1000000000  # bytes
 _EVER = 1e9  # seconds: passes of ranks end together, by their steps
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
-_FOCUS = "profile the lines of this function, train.py:Model.forward; may be repeated (default: what holds the step loop)"
+_FOCUS = "profile the lines of this function, as in train.py:Model.forward; repeatable (default: the function with the step loop)"
 
 
 class ProfileOptions(object):
@@ -141,24 +141,40 @@ def _shared(steps: int) -> Dict[str, int]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what can be asked for to a command line, the command itself (`script`) included; see `asked` and `command`."""
     add = parser.add_argument
-    add("--mode", choices=MODES, default="auto", help="what a step is; whole: all of the program (default: what is found)")
+    add("--mode", choices=MODES, default="auto", help="what a step is; whole: the whole program (default: detect it)")
     add(
         "--steps",
         type=_steps,
         metavar="N|A:B",
-        help="clean steps, or which of the script's, from 0 (default: 20, and up to 20 more where their times waver)",
+        help="number of clean steps, or a range of the script's steps from 0 (default: 20, up to 20 more if times vary)",
     )
-    add("--warmup", type=_count, default=10, metavar="N", help="least warm-up steps before they settle (default: 10)")
-    add("--passes", choices=("once", "rerun"), default="once", help="all passes in one run, or the command again for each")
-    add("--seconds", type=_seconds, default=60.0, metavar="S", help="a pass ends after so long with what it has (default: 60)")
+    add(
+        "--warmup",
+        type=_count,
+        default=10,
+        metavar="N",
+        help="minimum of warm-up steps; more run until their times settle (default: 10)",
+    )
+    add("--passes", choices=("once", "rerun"), default="once", help="all passes in one run of the command, or a run for each")
+    add(
+        "--seconds",
+        type=_seconds,
+        default=60.0,
+        metavar="S",
+        help="end a pass after this time with the steps so far (default: 60)",
+    )
     add("--focus", action="append", type=_function, default=[], metavar="FILE:FUNCTION", help=_FOCUS)
     add(
-        "--max-trace-size", type=_size, default=LIMIT, metavar="SIZE", help="drop the oldest records above so much (default: 1GB)"
+        "--max-trace-size",
+        type=_size,
+        default=LIMIT,
+        metavar="SIZE",
+        help="drop the oldest records beyond this size (default: 1GB)",
     )
-    add("--ranks", type=_ranks, metavar="all|0,7", help="record these ranks, each into its own folder (default: rank 0 alone)")
-    add("--full-paths", action="store_true", help="keep the home folder and the user's name in what is written (default: ~)")
-    add("--no-source", action="store_true", help="write down neither the program's own source files nor its lines")
-    add("--label", metavar="NAME", help="what the run is called (default: the script's name)")
+    add("--ranks", type=_ranks, metavar="all|0,7", help="record these ranks, each into its own folder (default: only rank 0)")
+    add("--full-paths", action="store_true", help="keep the home folder and the user's name in the output (default: write ~)")
+    add("--no-source", action="store_true", help="store neither the program's source files nor their lines")
+    add("--label", metavar="NAME", help="name of the run (default: the script's name)")
     add("script", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="the command, as you would run it")
 
 

@@ -1,8 +1,8 @@
-"""Ends a pass that has no steps at whose ends its time and its size could be looked at: that over a program as a whole.
+"""Bounds the time and size of a pass over a whole program, which has no step ends at which to check them.
 
-A thread looks, and the program's main thread is asked to end the pass between two of its own instructions, since profilers are
-stopped where they were started. The interpreter calls what `Py_AddPendingCall` is given (Python's C API, "Initialization,
-Finalization, and Threads").
+A thread checks. It asks the program's main thread to end the pass between two of its own instructions, since profilers must be
+stopped where they were started. The interpreter calls the function that was given to `Py_AddPendingCall` (Python's C API,
+"Initialization, Finalization, and Threads").
 """
 
 import ctypes
@@ -13,13 +13,13 @@ from typing import Any, Callable, List
 LOOK_S = 0.2
 
 _ending = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
-_asked: List[Any] = []  # what the interpreter is to call: it has to stay
+_asked: List[Any] = []  # callbacks for the interpreter: they must stay alive
 
 
 def watch(recording: Any, seconds: float, give_up: Callable[[str], None]) -> None:
-    """Call give_up(reason) on the main thread when the pass lasts longer than so many seconds, or is larger than it may be.
+    """Call give_up(reason) on the main thread if the pass exceeds this many seconds or its size limit.
 
-    recording: the pass; it is watched until it is closed.
+    recording: the pass, watched until it is closed.
     """
     thread = threading.Thread(target=_look, args=(recording, seconds, give_up), name="kernelscope-bound")
     thread.daemon = True
@@ -38,7 +38,7 @@ def _look(recording: Any, seconds: float, give_up: Callable[[str], None]) -> Non
 
 
 def _on_main_thread(recording: Any, function: Callable[[], None]) -> None:
-    """Have the main thread call the function, once the framework's profiler can be stopped there."""
+    """Have the main thread call the function once the framework's profiler can be stopped there."""
 
     def called(_: Any) -> int:
         if recording.adapter.interruptible():

@@ -1,10 +1,10 @@
-"""Which layers keep their ranges in the layers pass, where ranges around all of them would disturb the step too much.
+"""Which layers keep their ranges in the layers pass if ranges around all of them would disturb the step too much.
 
-A range costs some microseconds, so that a model of tiny modules pays more for its ranges than the pass may cost. Its
-steps that do not count have all ranges. They tell how often each layer runs and how long it takes, forward and backward, and what
-a range costs is measured in this process. Of these ranges those are kept that hold the most time for what they cost, from the
-outermost layer inwards, as far as the budget goes. The time of a layer that is left out is that of the nearest kept layer around
-it, or, where there is none, of its phase. Where not even the ranges of phases fit, there are none at all.
+A range costs some microseconds, so ranges in a model of tiny modules can cost more than the pass may. The pass's steps that do
+not count have all ranges. They show how often each layer runs and how long it takes, forward and backward; the cost of a range
+is measured in this process. The ranges that are kept are those that hold the most time for their cost, from the outermost layer
+inwards, as far as the budget goes. The time of a layer without ranges goes to the nearest kept layer around it or, if there is
+none, to its phase. If not even the ranges of the phases fit, there are no ranges at all.
 """
 
 import itertools
@@ -14,19 +14,20 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set,
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.ranges import Recorder
 
-# The pass may cost 5% of a step. What ranges cost is known to a factor of two only: a few among a program's own work cost more
-# each than many, by which the costs were measured.
+# The pass may cost 5% of a step. The cost of a range is known only within a factor of two: a few among a program's own work
+# cost more each than the many with which the cost was measured.
 SHARE = 0.025
 FORWARD, BACKWARD = "forward", "backward"
-_NUMBER = re.compile(r" \(\d+(?: and later)?\)$")  # of a call that is repeated within one call of the model
+_NUMBER = re.compile(r" \(\d+(?: and later)?\)$")  # of a repeated call within one call of the model
 _SAMPLES = 41  # of a bare range: 2 ms in all
-_CACHED = 1 << 21  # bytes that are read before each: a core's second cache holds about so many
+_CACHED = 1 << 21  # bytes read before each: about a core's second-level cache
 
 
 class Costs(object):
-    """What ranges cost in ns, given what a bare one does. forward, backward, other: how many times as much one of a layer's call
-    costs, one of its gradients, and any other with what opens it. hook: how many times as much each call of a layer costs that
-    is made ready for gradients.
+    """Costs of ranges in ns, as multiples of the cost of a bare range.
+
+    forward: of a layer's call. backward: of its gradient. other: of any other range, including the code that opens it. hook: of
+    each call of a layer that is prepared for gradients.
     """
 
     def __init__(
@@ -39,12 +40,12 @@ class Costs(object):
 
 
 class Choice(object):
-    """What was decided. kept: {FORWARD: layers that keep the ranges around their calls, BACKWARD: those that keep those of their
-    gradients}, without the numbers of repeated calls.
+    """The choice of ranges to keep.
 
-    left_out: {FORWARD: {layer: the layers that hold its time}, BACKWARD: ...}, None among these where its phase does. share: what
-    all ranges would cost, as a share of the step; kept_share: what those cost that are kept; phases_share: what those of phases
-    would. phases: whether these stay.
+    kept: {FORWARD: layers that keep the ranges around their calls, BACKWARD: layers that keep those of their gradients},
+    without the numbers of repeated calls. left_out: {FORWARD: {layer: the layers that hold its time}, BACKWARD: ...}, with None
+    among these if its phase holds it. share: the cost of all ranges, as a share of the step. kept_share: the cost of the kept
+    ranges. phases_share: the cost of the phases' ranges. phases: whether the phases keep their ranges.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Choice(object):
         self.phases = phases_share <= SHARE
 
     def text(self) -> str:
-        """Say it in a line."""
+        """Describe the choice in one line."""
         text = "ranges of all layers would take %.0f%% of a step; left out, their time being that of what is around them: %s"
         said = []
         for way in (FORWARD, BACKWARD):
@@ -76,9 +77,9 @@ class Choice(object):
 
 
 def bare_ns(recorder: Recorder) -> int:
-    """Return what opening and closing a range of a recorder that is thrown away costs where the caches hold other things.
+    """Measure the cost of opening and closing a range when the caches hold other data, with a throwaway recorder.
 
-    The lower quartile: what else runs on the machine makes some take several times as long.
+    Return the lower quartile: other work on the machine makes some samples several times as long.
     """
     taken, others = [], bytes(_CACHED)
     recorder.in_step = True
@@ -91,10 +92,10 @@ def bare_ns(recorder: Recorder) -> int:
 
 
 def choose(ranges: Sequence[Any], steps_ns: Dict[int, int], costs: Costs) -> "Optional[Choice]":
-    """Return the Choice, or None where all ranges may stay.
+    """Return the Choice, or None if all ranges may stay.
 
-    ranges: (thread, start, end, category, name, layer, phase, step) as the recorder keeps them; steps_ns: {step: what it took}.
-    The step counts in which ranges weigh most: others met a machine that was busy, or what is done only once.
+    ranges: (thread, start, end, category, name, layer, phase, step) as the recorder keeps them. steps_ns: {step: its duration}.
+    The step in which ranges weigh most decides: the others ran on a busy machine or include work that is done only once.
     """
     steps = [_Step([row for row in ranges if row[7] == step], taken, costs) for step, taken in steps_ns.items()]
     heaviest = max(steps, key=lambda step: step.share)
@@ -106,14 +107,15 @@ def choose(ranges: Sequence[Any], steps_ns: Dict[int, int], costs: Costs) -> "Op
 
 
 def call_of(layer: str) -> str:
-    """Return a layer without the number of a repeated call."""
+    """Return a layer's name without the number of a repeated call."""
     return _NUMBER.sub("", layer)
 
 
 class _Step(object):
-    """Of each (layer, way) what its ranges cost and the time in them and in those inside; of each layer the one around it.
+    """Costs and times of one step's ranges.
 
-    share: what all ranges cost, as a share of the step without them.
+    cost: {(layer, way): cost of its ranges}. time: {(layer, way): time in them and in those inside}. around: {layer: the layer
+    around it}. share: the cost of all ranges, as a share of the step without them.
     """
 
     def __init__(self, ranges: Sequence[Any], taken_ns: float, costs: Costs) -> None:
@@ -144,7 +146,7 @@ class _Step(object):
                 self.time[holder, way] = self.time.get((holder, way), 0) + own[layer, way]
 
     def _path(self, layer: Optional[str]) -> List[str]:
-        """Return the layer and those around it, the innermost first."""
+        """Return the layer and those around it, innermost first."""
         path: List[str] = []
         while layer is not None and layer not in path:  # modules that call each other have no outermost one
             path.append(layer)
@@ -152,9 +154,10 @@ class _Step(object):
         return path
 
     def worth(self, share: float) -> Tuple[Dict[str, Set[str]], float]:
-        """Return the layers to keep for this share of the step, {way: layers}, those around each among them; and their share.
+        """Return the layers to keep within this share of the step, {way: layers}, and their actual share.
 
-        Gradients are kept only of layers whose calls are: hooks are set by the wrapper of the call.
+        A kept layer keeps those around it too. Gradients are kept only for layers whose calls are kept: the wrapper of the call
+        sets the hooks.
         """
         if self.fixed > share * self.clean_ns:
             return {FORWARD: set(), BACKWARD: set()}, 0.0
@@ -176,7 +179,7 @@ def _is_layer(row: Sequence[Any]) -> bool:
 
 
 def _nested(ranges: Iterable[Any]) -> Iterator[Tuple[Any, Optional[str]]]:
-    """Yield the ranges of layers' calls, each with the layer whose call is around it on its thread, or None."""
+    """Yield the range of each layer's call with the layer whose call encloses it on its thread, or None."""
     calls = (row for row in ranges if _is_layer(row) and row[6] != BACKWARD)
     stack: List[Any] = []
     thread = None
@@ -191,12 +194,12 @@ def _nested(ranges: Iterable[Any]) -> Iterator[Tuple[Any, Optional[str]]]:
 
 
 def _gradients(ranges: Iterable[Any]) -> List[Any]:
-    """Return the ranges of layers' gradients, which do not lie in each other."""
+    """Return the ranges of layers' gradients, which do not nest."""
     return [row for row in ranges if _is_layer(row) and row[6] == BACKWARD]
 
 
 def _left_out(ranges: Sequence[Any], kept: Set[str], way: str) -> Dict[str, List[Optional[str]]]:
-    """Return which layers hold the time of each that is not kept, this way; gradients are those of calls in each other."""
+    """Return for each layer that is not kept, this way, the layers that hold its time; gradients nest as the calls do."""
     found, holders = {}, {}
     for row, outer in _nested(ranges):
         layer = row[5]

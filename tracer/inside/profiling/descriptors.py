@@ -1,4 +1,4 @@
-"""File descriptors of ours within a program that may close any, and have files of its own under their numbers."""
+"""Our file descriptors within a program that may close any descriptor and reuse its number for a file of its own."""
 
 import fcntl
 from typing import Any
@@ -7,7 +7,7 @@ from kernelscope.tracer.inside.own import os
 
 
 def moved(descriptor: int, least: int) -> int:
-    """Give a descriptor a number of at least so much, and return that; where none is left there it keeps its own."""
+    """Move a descriptor to a number of at least `least` and return that number; if none is free, it keeps its own."""
     try:
         made = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least)
     except OSError:
@@ -17,7 +17,7 @@ def moved(descriptor: int, least: int) -> int:
 
 
 def is_still(descriptor: int, state: Any) -> bool:
-    """Return whether a descriptor is of the file whose state, by fstat, it had."""
+    """Return whether a descriptor still refers to the file with this fstat result."""
     try:
         return os.path.samestat(os.fstat(descriptor), state)
     except OSError:

@@ -1,4 +1,4 @@
-"""What fails in recording stays there: it is written down, and the script goes on."""
+"""Failures of the recording are logged and stay inside it; the script goes on."""
 
 import traceback
 from typing import Any
@@ -9,7 +9,7 @@ LOG_FILE = "faults.log"
 
 
 class quiet(object):
-    """Lets every exception of the block pass by: for what is done on the way out."""
+    """Suppresses every exception of the block: for clean-up on the way out."""
 
     def __enter__(self) -> Any:
         return self
@@ -19,7 +19,7 @@ class quiet(object):
 
 
 def write(folder: str, error: Exception) -> None:
-    """Add an exception and where it came from to the folder's log."""
+    """Append an exception and its traceback to the folder's log."""
     with quiet(), open(os.path.join(folder, LOG_FILE), "a") as out:
         out.write("%s: %s\n" % (type(error).__name__, error))
         for frame, line in traceback.walk_tb(error.__traceback__):  # what also tells the lines' texts asks the program's os

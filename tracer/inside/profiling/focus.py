@@ -1,9 +1,9 @@
 """Which functions are watched line by line: those that were asked for, else those that hold the script's step loop.
 
-Without a wish these are the script's own functions that are on the stack when a step ends, the function whose call lasts from one
-end to the next although it is a library's (a trainer's loop), the script's own functions that these call, through whatever
-libraries (a model's forward, what collates a batch), and the layers' functions that those call. Others further down count for
-the lines that call them.
+By default these are: the script's own functions on the stack when a step ends; the function whose call lasts from one end to
+the next, even if it is a library's (a trainer's loop); the script's own functions that these call, through whatever libraries
+(a model's forward, a batch's collate function); and the layers' functions that those call. The time of functions further down
+counts for the lines that call them.
 """
 
 import sys
@@ -12,8 +12,8 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from kernelscope.tracer.inside.own import os
 
-MOST_FUNCTIONS = 40  # that are watched without being asked for: a table of more is not read, and each costs time
-_LAYERS = ("forward", "call", "__call__", "hybrid_forward")  # what layers compute, as frameworks call it
+MOST_FUNCTIONS = 40  # watched by default: nobody reads a longer table, and each function costs time
+_LAYERS = ("forward", "call", "__call__", "hybrid_forward")  # the frameworks' names for a layer's computation
 _REMEMBERED = 100000  # code objects: a script that compiles new ones all the time must not fill the memory
 
 
@@ -24,15 +24,16 @@ def _working_folder() -> str:
         return os.sep
 
 
-_STARTED_IN = _working_folder()  # where relative names of files begin, although the script may move
+_STARTED_IN = _working_folder()  # base of relative file names, even if the script changes its folder
 
 
 class Focus(object):
-    """What is watched. wanted: texts FILE:FUNCTION, or []. frameworks: folders of frameworks, whose functions never are.
-    quotes: whether lines are written down as they read. whole: the program has no loop of steps: all of its own functions are
-    watched.
+    """The functions to watch.
 
-    `watched` holds the code objects in the order in which they were found; `loop` is that of the loop, once it is known.
+    wanted: texts FILE:FUNCTION, or []. frameworks: folders of frameworks, whose functions are never watched. quotes: whether
+    source lines are stored. whole: the program has no step loop, so all of its own functions are watched.
+
+    `watched` holds the code objects in the order in which they were found; `loop` is that of the step loop, once known.
     """
 
     def __init__(self, wanted: Sequence[Any], frameworks: Sequence[str], quotes: bool = True, whole: bool = False) -> None:
@@ -44,14 +45,14 @@ class Focus(object):
         self._frameworks = tuple(os.path.join(folder, "") for folder in frameworks)
         self._standard = os.path.join(os.path.dirname(os.__file__), "")
         self._main = getattr(sys.modules.get("__main__"), "__file__", None)
-        # id of a code object -> (whether it is watched, the code object, which keeps its id)
+        # id of a code object -> (whether it is watched, the code object, so that its id is not reused)
         self._decided: Dict[int, Tuple[bool, CodeType]] = {}
         self._numbers: Dict[int, int] = {}  # id of a code object -> its number in `watched`
         self._holding: Set[int] = set()  # ids of the code objects that hold the loop
         self._own: Dict[str, bool] = {}  # file -> whether it is the script's own
 
     def decided(self, frame: FrameType) -> bool:
-        """Return whether this function's lines are watched, decided at its first call."""
+        """Return whether this function's lines are watched; its first call decides."""
         code = frame.f_code
         known = self._decided.get(id(code))
         if known is None:
@@ -59,13 +60,14 @@ class Focus(object):
         return known[0]
 
     def holds(self, frames: Sequence[FrameType], called: Optional[Set[int]] = None) -> bool:
-        """Tell which frames are on the stack at a step's end, the innermost first.
+        """Learn from the frames on the stack at a step's end, innermost first; return whether more functions are watched than
+        before.
 
-        called: ids of the code objects that were called during a whole step: what is on the stack without a call lasts longer
-        than a step. Return whether there is more to watch than before.
+        called: ids of the code objects that were called during a whole step. A function on the stack that was not called lasts
+        longer than a step.
         """
         before = len(self.watched)
-        for frame in frames[::-1] if self.whole else frames:  # of a whole program the outermost function holds all
+        for frame in frames[::-1] if self.whole else frames:  # in a whole program, the outermost function holds everything
             code = frame.f_code
             if self.wanted:
                 self.decided(frame)
@@ -78,7 +80,7 @@ class Focus(object):
         return len(self.watched) > before
 
     def missed(self) -> List[str]:
-        """Return what was asked for and not found."""
+        """Return the functions that were asked for and not found."""
         found = [(code.co_filename, qualified(code)) for code in self.watched]
         return [
             "%s:%s" % (file, name)
@@ -146,7 +148,7 @@ class Focus(object):
 
 
 def folders_of(modules: Iterable[str]) -> List[str]:
-    """Return the folders of packages that have been imported, and ours."""
+    """Return the folders of those packages that have been imported, and ours."""
     files = [getattr(sys.modules.get(name), "__file__", None) for name in modules]
     ours = __file__
     for _ in range(3):  # tracer/inside/profiling/focus.py
@@ -155,7 +157,7 @@ def folders_of(modules: Iterable[str]) -> List[str]:
 
 
 def path_of(code: CodeType) -> str:
-    """Return the path of a function's file, also where its name is relative and the script has changed its folder."""
+    """Return the path of a function's file, even if its name is relative and the script has changed its folder."""
     file = code.co_filename
     for folder in ("", _STARTED_IN, sys.path[0] if sys.path else ""):
         path = os.path.join(folder, file)
@@ -165,7 +167,9 @@ def path_of(code: CodeType) -> str:
 
 
 def qualified(code: CodeType) -> str:
-    """Return a function's name with its class and the functions around it; interpreters before 3.11 know it for methods only."""
+    """Return a function's name with its class and enclosing functions; before Python 3.11, only methods have their class's
+    name.
+    """
     known = getattr(code, "co_qualname", None)
     if known is not None:
         return known
@@ -186,7 +190,7 @@ def _same_name(full: str, name: str) -> bool:
 
 
 def _same_file(path: str, file: str) -> bool:
-    """Return whether a path ends with what was asked for, or is the module of that name."""
+    """Return whether a path ends with the requested file or is the module of that name."""
     if not file:
         return True
     if not file.endswith(".py"):
@@ -197,7 +201,7 @@ def _same_file(path: str, file: str) -> bool:
 
 
 def _nameless(code: CodeType) -> bool:
-    """Return whether a code object is a comprehension or lambda, whose time is that of the line around it."""
+    """Return whether a code object is a comprehension or lambda, whose time counts for the enclosing line."""
     return code.co_name.startswith("<") and code.co_name != "<module>"
 
 

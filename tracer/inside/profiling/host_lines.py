@@ -1,11 +1,11 @@
-"""What lines of the script did: when each ran (kernels pass), and how often and how long in all (lines pass).
+"""Timing of the script's lines: when each ran (kernels pass), and how often and how long in all (lines pass).
 
-| pass | file | what it holds |
+| pass | file | content |
 |---|---|---|
-| kernels | host_lines.json | every event of the watched functions, so that each kernel and each gap finds its line |
-| lines | lines.json | per line hits and time, its calls included; line_profiler's where the script's environment has it |
+| kernels | host_lines.json | every event of the watched functions, to find the line of each kernel and each gap |
+| lines | lines.json | hits and time of each line, its calls included; by line_profiler if the script's environment has it |
 
-Where line_profiler is not installed the same numbers are added up from events. Steps that are not measured do not count.
+Without line_profiler, the same numbers are added up from events. Steps that are not measured do not count.
 """
 
 import sys
@@ -22,16 +22,16 @@ from kernelscope.tracer.inside.profiling.line_events import ENTERED, GOES_ON, LE
 from kernelscope.tracer.inside.ranges import native_thread_id
 
 TIMELINE_FILE, TOTALS_FILE = "host_lines.json", "lines.json"
-LEARNING_STEPS = 3  # after which the loop is taken to be where nobody looks for it
+LEARNING_STEPS = 3  # after which we stop looking for the loop
 OWN_TRACER = "the script set a tracer of its own (sys.settrace) meanwhile, and only one can be"
 _NANOSECOND = 1e-9
 
 
 class Lines(object):
-    """Watches lines during a pass; in its first steps it learns which functions there are to watch."""
+    """Watches lines during a pass; in its first steps it learns which functions to watch."""
 
     watching = True
-    _start: Callable[..., Any]  # of the classes below: begin with the lines of this frame, take a step's, end, write
+    _start: Callable[..., Any]  # in the subclasses below: begin with this frame's lines, take a step's, end, write
     _ended: Callable[..., Any]
     _stop: Callable[..., Any]
     _write: Callable[..., Any]
@@ -39,14 +39,14 @@ class Lines(object):
     def __init__(self, focus: Focus, folder: str) -> None:
         self.focus = focus
         self.folder = folder
-        self.means: Optional[str] = None  # what tells the lines
+        self.means: Optional[str] = None  # the source of the line events
         self.unavailable: Optional[str] = None
         self._events = Events(focus)
         self._learning = LEARNING_STEPS if focus.loop is None else 0
         self._started = False
 
     def begin(self) -> None:
-        """A step is about to begin: watching starts, unless it goes on."""
+        """Start watching before a step, unless it already goes on."""
         if self._started or self.unavailable is not None:
             return
         frame = _outside()
@@ -58,7 +58,7 @@ class Lines(object):
             self.unavailable = str(error)
 
     def end(self, counted: Any, start: int, end: int) -> None:
-        """A step from `start` to `end` is over; counted: whether it is measured."""
+        """End a step that lasted from `start` to `end`. counted: whether it is measured."""
         if not self._started:
             return
         if self._lost():
@@ -70,10 +70,10 @@ class Lines(object):
         if more or self._learning:
             self._learning = 0 if self.focus.loop is not None else self._learning - 1
             self._stop()
-            self._started = False  # the next step begins with what is known now
+            self._started = False  # the next step starts with what is known now
 
     def close(self) -> Dict[str, Any]:
-        """Watch no longer, and write the file; return what the pass's report says of it."""
+        """Stop watching and write the file; return the entries for the pass's report."""
         if self._started:
             self._stop()
         self._started = False
@@ -86,12 +86,12 @@ class Lines(object):
         return report
 
     def forked(self) -> None:
-        """In a forked process nothing is watched."""
+        """Watch nothing in a forked process."""
         if self._started:
             self._stop()
 
     def _lost(self) -> bool:
-        """Return whether the script has put a tracer of its own in the place of what tells the lines."""
+        """Return whether the script has replaced our source of line events with a tracer of its own."""
         return self._events.lost()
 
     @property
@@ -112,7 +112,7 @@ class Lines(object):
 
 
 class Timeline(Lines):
-    """Every event, to be put beside what the framework and its libraries did."""
+    """Every event, to be aligned with the records of the framework and its libraries."""
 
     def __init__(self, focus: Focus, folder: str) -> None:
         super(Timeline, self).__init__(focus, folder)
@@ -129,7 +129,7 @@ class Timeline(Lines):
         self._sessions.append((self._events.take(), now_ns()))
 
     def _ended(self, counted: Any, start: int, end: int) -> None:
-        """Nothing is to be done: which steps count is seen in their times."""
+        """Do nothing: the times show which steps count."""
 
     def _write(self) -> None:
         sessions = [
@@ -140,7 +140,7 @@ class Timeline(Lines):
 
 
 class Totals(Lines):
-    """Hits and time of each line, of the measured steps only."""
+    """Hits and time of each line, in measured steps only."""
 
     def __init__(self, focus: Focus, folder: str) -> None:
         super(Totals, self).__init__(focus, folder)
@@ -149,7 +149,7 @@ class Totals(Lines):
         self._counter: Any = None  # line_profiler, once it counts
         self._tracer: Any = None  # what the interpreter calls for it
         self._before: Dict[Any, Any] = {}
-        self._since = 0  # up to when events are added up
+        self._since = 0  # the time up to which events are added up
         if focus.whole:
             self._events.fold = self._fold
 
@@ -171,7 +171,7 @@ class Totals(Lines):
         if self._counter is not None:
             tracer = sys.gettrace()
             self._counter.disable_by_count()
-            if tracer is not self._tracer:  # the script's own, which line_profiler has taken away
+            if tracer is not self._tracer:  # the script's own, which line_profiler has removed
                 sys.settrace(tracer)
             self._counter = None
         else:
@@ -201,14 +201,14 @@ class Totals(Lines):
         self._since = now
 
     def _counted(self) -> Dict[Any, Any]:
-        """Return what line_profiler has counted since the last step's end."""
+        """Return line_profiler's counts since the last step's end."""
         now, before = _counts(self._counter), self._before
         self._before = now
         found = {key: (hits - before.get(key, (0, 0))[0], time - before.get(key, (0, 0))[1]) for key, (hits, time) in now.items()}
         return {key: both for key, both in found.items() if any(both)}
 
     def _added_up(self, start: int, end: int) -> Any:
-        """Return what the step's events say: lines that were running when it began have their time from its start."""
+        """Add up the step's events; lines already running when it began are timed from its start."""
         found: Dict[Any, Any] = {}
         calls = self._open
         for entry in calls:
@@ -217,7 +217,7 @@ class Totals(Lines):
             if line == ENTERED:
                 calls.append([number, None, time])
                 continue
-            while calls and calls[-1][0] != number:  # the end of a call that was not told
+            while calls and calls[-1][0] != number:  # a call whose end was not reported
                 _spent(found, calls.pop(), time)
             if not calls:
                 calls.append([number, None, time])
@@ -246,17 +246,17 @@ class Totals(Lines):
 
 
 def _spent(found: Any, entry: Any, now: Any) -> None:
-    """Add the time since the last event of a call to the line that it was in."""
+    """Add the time since a call's last event to the line it was in."""
     number, line, since = entry
     if line is not None:
         found.setdefault((number, line), [0, 0])[1] += now - since
 
 
 def _line_profiler(codes: Any) -> Any:
-    """Return a LineProfiler over these code objects; None where it cannot be had or cannot count them.
+    """Return a LineProfiler over these code objects; None if it is not available or cannot count them.
 
-    line_profiler 5.1 and later change every function, which calls that are running do not notice; earlier ones change functions
-    only whose code another one has too.
+    line_profiler 5.1 and later replace the code of every function, which running calls do not notice; earlier versions do so
+    only for functions whose code another function shares.
     """
     with interrupts.deferred():
         try:
@@ -283,7 +283,7 @@ def _cell() -> Any:
 
 
 def _counts(profiler: Any) -> Dict[Any, Any]:
-    """Return {(number of the function, line): (hits, ns)} of what was counted so far."""
+    """Return the counts so far: {(number of the function, line): (hits, ns)}."""
     stats = profiler.get_stats()
     numbers = profiler.kernelscope_codes
     return {
@@ -305,14 +305,14 @@ def _described(code: CodeType, quotes: bool) -> Dict[str, Any]:
 
 
 def shown(path: str) -> str:
-    """Return a path as people know it: from the folder of the script, else from where packages are installed."""
+    """Return a path as users know it: relative to the script's folder, else to where packages are installed."""
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     roots = [os.path.dirname(os.path.abspath(main))] if main else []
     return lines.shortened(path, roots + [entry for entry in sys.path if entry and entry != os.sep])
 
 
 def _source(path: str, code: CodeType) -> Any:
-    """Return the function's lines; of a module all of them."""
+    """Return the function's lines; for a module, all of its lines."""
     return lines.source(path, code.co_firstlineno, whole=code.co_name == "<module>")
 
 

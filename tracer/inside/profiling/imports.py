@@ -8,7 +8,7 @@ if MYPY:
 
 
 class Watcher(object):
-    """Stands first on sys.meta_path, lets the others find a module, and adds a call to the end of its execution."""
+    """Comes first on sys.meta_path, lets the other finders find a module, and adds a call to the end of its execution."""
 
     def __init__(self, names: "Iterable[str]", imported: "Callable[[str], None]") -> None:
         self.waiting = set(names)
@@ -16,7 +16,7 @@ class Watcher(object):
         self._looking: "Set[str]" = set()
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
-        """Return what the other finders found, its loader prepared; None for modules that nobody waits for."""
+        """Return the other finders' result with its loader prepared; None for modules that nobody waits for."""
         if name not in self.waiting or name in self._looking:
             return None
         self._looking.add(name)
@@ -38,18 +38,18 @@ class Watcher(object):
         return None
 
     def _prepare(self, loader: "Any", name: str) -> None:
-        """Put our function over the loader's own, on this instance only and until it is called."""
+        """Override the loader's function with ours, on this instance only and until it is called."""
         execute = loader.exec_module
 
         def exec_module(module: "Any") -> None:
-            vars(loader).pop("exec_module", None)  # another hook may have taken it away already
+            vars(loader).pop("exec_module", None)  # another hook may have removed it already
             execute(module)
             self.done(name)
 
         loader.exec_module = exec_module
 
     def done(self, name: str) -> None:
-        """A module is there: call back, once."""
+        """Call back, once, for a module that has been imported."""
         if name in self.waiting:
             self.waiting.discard(name)
             self._imported(name)
@@ -58,7 +58,7 @@ class Watcher(object):
 
 
 def watch(names: "Iterable[str]", imported: "Callable[[str], None]") -> None:
-    """Call imported(name) after each of these modules has been imported, or now where it has been."""
+    """Call imported(name) after each of these modules has been imported, or now if it already has been."""
     watcher = Watcher(names, imported)
     sys.meta_path.insert(0, watcher)
     for name in [name for name in names if name in sys.modules]:

@@ -1,8 +1,8 @@
-"""The making of batches: ranges of the phase data around what libraries make them with, whichever framework trains with them.
+"""Ranges of the phase data around the libraries' code that makes batches, whichever framework trains with them.
 
-A script of JAX may read its batches by PyTorch's DataLoader or from tf.data. So it is not an adapter that knows, but a table of
-all libraries' iterators and data sets; of those that the script has imported the calls have ranges. What runs within such a
-range is input, whatever modules and operators it uses. What worker processes do is not seen, only the step's wait for them.
+A JAX script may read its batches with PyTorch's DataLoader or from tf.data. So this is not an adapter's job but a table of all
+libraries' iterators and data sets; the calls of those that the script has imported get ranges. Everything that runs within such
+a range is input, whatever modules and operators it uses. Work in worker processes is not seen, only the step's wait for them.
 """
 
 import sys
@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.ranges import Recorder
 
-# module -> a class in it, whose subclasses count too where they have a method of their own, and the methods that make a batch
+# module -> a class in it, whose subclasses count too if they define the method, and the methods that make a batch
 MAKERS = {
     "torch.utils.data.dataloader": ("_BaseDataLoaderIter", ("__next__",)),
     "torch.utils.data.dataset": ("Dataset", ("__getitem__",)),
@@ -26,7 +26,7 @@ _WORKERS = ("_num_workers", "_worker_pool")  # of PyTorch's iterator: how many; 
 
 
 class Inputs(object):
-    """The ranges of one pass. batch: as a DataLoader says it; workers: whether it has others make its batches."""
+    """The ranges of one pass. batch: the batch size that a DataLoader gives. workers: whether other workers make its batches."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.batch: Optional[int] = None
@@ -35,7 +35,7 @@ class Inputs(object):
         self._patches = Patches()
 
     def attach(self) -> None:
-        """Put the ranges there."""
+        """Install the ranges."""
         for module, (name, methods) in MAKERS.items():
             make = self._noting if module in _LOADERS else self._ranged
             for owner in _family(getattr(sys.modules.get(module), name, None)):
@@ -44,13 +44,13 @@ class Inputs(object):
                         self._patches.wrap(owner, method, make)
 
     def detach(self) -> None:
-        """Take them away."""
+        """Remove the ranges."""
         self._patches.undo()
 
     def batch_of_step(self, report: Dict[str, Any]) -> Dict[str, Any]:
-        """Return the samples of a step, and what they are concluded from, if they are: what an adapter reports, or a DataLoader.
+        """Return the samples of a step, from an adapter's report or a DataLoader, and what an inferred number is based on.
 
-        A step may have several of a DataLoader's batches. What an adapter concludes is of no use if it is no multiple of them.
+        A step may use several batches of a DataLoader. An adapter's inference is useless if it is not a multiple of their size.
         """
         step, source = report.get("batch"), report.get("batch_source")
         if self.batch is None:
@@ -73,7 +73,7 @@ class Inputs(object):
         return made
 
     def _noting(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Put ranges around the making of a DataLoader's batches, and note what the iterator says of them."""
+        """Put ranges around a DataLoader's making of batches, and note what its iterator says about them."""
         ranged = self._ranged(original)
 
         def made(iterator: Any) -> Any:
@@ -85,7 +85,7 @@ class Inputs(object):
 
 
 def _family(owner: Any) -> List[Any]:
-    """Return a class and all that are derived from it; none where there is no such class."""
+    """Return a class and all its subclasses; nothing if there is no such class."""
     found = [] if owner is None else [owner]
     for kind in found:
         found += [one for one in kind.__subclasses__() if one not in found]

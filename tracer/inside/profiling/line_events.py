@@ -1,11 +1,11 @@
-"""Events of the lines of watched functions on one thread: where each function begins, each line, where it is left.
+"""Line events of watched functions on one thread: where each function begins, each line, where it is left.
 
-Python 3.12 and later have sys.monitoring, which costs nothing in functions that are not watched. Before, sys.settrace tells them,
-which slows all Python code of the thread down: by 8% of a step of 2.4 ms with five layers. Frames that are running when events
-start are watched from the line that they are in.
+Python 3.12 and later have sys.monitoring, which costs nothing in functions that are not watched. Earlier versions need
+sys.settrace, which slows down all Python code of the thread: by 8% of a step of 2.4 ms with five layers. Frames already running
+when events start are watched from their present line.
 
-An event is (time in ns, number of the function, line); line is ENTERED or LEFT where a call begins and ends, and GOES_ON - line
-where one goes on in the middle of a line: in frames that were running, and where a generator is resumed.
+An event is (time in ns, number of the function, line). line is ENTERED or LEFT where a call begins and ends, and GOES_ON - line
+where one continues in the middle of a line: in frames that were running, and where a generator is resumed.
 """
 
 import sys
@@ -23,25 +23,27 @@ _MONITORING: Any = getattr(sys, "monitoring", None)
 
 
 class Unavailable(Exception):
-    """There are no events, for this reason."""
+    """Line events are not available, for this reason."""
 
 
 class Events(object):
-    """Collects the events of what `focus` watches, from `start` to `stop`; `taken` are those since the last `take`."""
+    """Collects the events of the functions that `focus` watches, from `start` to `stop`; `taken` holds those since the last
+    `take`.
+    """
 
     def __init__(self, focus: Focus) -> None:
         self.focus = focus
         self.taken: List[Any] = []
         self.called: Optional[Set[int]] = None  # ids of the code objects that were called since the last `start(called=True)`
         self.full = False
-        self.fold: Any = None  # takes the events where there are too many to be kept; without it no more are noted
+        self.fold: Any = None  # called to consume the events when there are too many to keep; without it no more are noted
         self._running = False
         self._thread: Any = None
         self._source = Monitoring(self) if hasattr(sys, "monitoring") else Tracing(self)
 
     @property
     def means(self) -> str:
-        """What tells the events."""
+        """The source of the events."""
         return self._source.means
 
     def start(self, frame: FrameType, called: bool = False) -> None:
@@ -57,17 +59,17 @@ class Events(object):
         self._source.watch(running)
 
     def stop(self) -> None:
-        """Watch no longer; functions that are running are left."""
+        """Stop watching, also in functions that are still running."""
         if self._running:
             self._running = False
             self._source.end(get_ident() == self._thread)
 
     def lost(self) -> bool:
-        """Return whether the program has put a tracer of its own in the place of ours, on the watched thread."""
+        """Return whether the program has replaced our tracer with its own on the watched thread."""
         return self.running() and self._source.lost()
 
     def take(self) -> List[Any]:
-        """Return the events so far, and forget them."""
+        """Return the events so far and forget them."""
         taken, self.taken = self.taken, []
         return taken
 
@@ -76,7 +78,7 @@ class Events(object):
         return self._running and get_ident() == self._thread
 
     def add(self, code: CodeType, line: Optional[int]) -> None:
-        """Note an event; when there are too many nothing more is noted."""
+        """Note an event; if there are too many, note nothing more."""
         if len(self.taken) >= MOST_EVENTS:
             if self.fold is None:
                 self.full = True
@@ -86,7 +88,7 @@ class Events(object):
 
 
 class Tracing(object):
-    """sys.settrace: local functions for watched frames, none for others."""
+    """Events by sys.settrace: local trace functions for watched frames, none for others."""
 
     means = "sys.settrace"
 
@@ -94,22 +96,24 @@ class Tracing(object):
         self._events = events
 
     def begin(self) -> None:
-        """See that nobody else traces."""
+        """Check that nobody else traces."""
         if sys.gettrace() is not None:
             raise Unavailable("the script is traced already (by a debugger or for coverage), and only one can")
 
     def watch(self, frames: Sequence[FrameType]) -> None:
-        """Begin, with these frames being watched already."""
+        """Begin, with these frames already watched."""
         for frame in frames:
             frame.f_trace = self._local
         sys.settrace(self._called)
 
     def lost(self) -> bool:
-        """Return whether the program has put another tracer, or none, in the place of ours."""
+        """Return whether the program has replaced our tracer with another one or none."""
         return sys.gettrace() != self._called
 
     def end(self, here: FrameType) -> None:
-        """End; on another thread than the traced one that one ends by itself with its next call. Not the program's own tracer."""
+        """End tracing, unless it is by the program's own tracer. On a thread other than the traced one, tracing ends with that
+        thread's next call.
+        """
         if here:
             self._end_on_this_thread()
             for frame in _stack(sys._getframe()):
@@ -143,7 +147,7 @@ class Tracing(object):
 
 
 class Monitoring(object):
-    """sys.monitoring: events of lines for the code objects that are watched, each other function's first call, and unwinding."""
+    """Events by sys.monitoring: line events of watched code objects, the first call of each other function, and unwinding."""
 
     means = "sys.monitoring"
 
@@ -154,7 +158,7 @@ class Monitoring(object):
         self._watched: List[Any] = []
 
     def begin(self) -> None:
-        """Be a tool of the interpreter."""
+        """Register as a tool of the interpreter."""
         monitoring = _MONITORING
         free = [number for number in (2, 3, 4) if monitoring.get_tool(number) is None]  # 2 is for profilers
         if not free:
@@ -175,7 +179,7 @@ class Monitoring(object):
             monitoring.register_callback(self._tool, kind, function)
 
     def watch(self, frames: Sequence[FrameType]) -> None:
-        """Begin, with these frames being watched already."""
+        """Begin, with these frames already watched."""
         monitoring = _MONITORING
         kinds = monitoring.events
         for code in self._events.focus.watched:
@@ -184,7 +188,7 @@ class Monitoring(object):
         monitoring.set_events(self._tool, kinds.PY_START | kinds.PY_RESUME | kinds.PY_THROW | kinds.PY_UNWIND)
 
     def lost(self) -> bool:
-        """Return that the program's own tracer is beside this one, and not in its place."""
+        """Return False: the program's own tracer coexists with this one and does not replace it."""
         return False
 
     def _watch(self, code: CodeType) -> None:
@@ -192,7 +196,7 @@ class Monitoring(object):
         self._watched.append(code)
 
     def end(self, here: FrameType) -> None:
-        """End."""
+        """End monitoring."""
         monitoring = _MONITORING
         monitoring.set_events(self._tool, 0)
         for code in self._watched:

@@ -1,4 +1,4 @@
-"""How many cores other processes keep busy while a pass is recorded, by /proc; a machine that others use makes steps longer."""
+"""How many cores other processes keep busy during a pass, from /proc; a machine in use by others makes steps longer."""
 
 from typing import Any, Optional, Sequence, Tuple
 
@@ -7,7 +7,7 @@ from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.own import os
 
 _TICK_NS = 1000000000 // os.sysconf("SC_CLK_TCK")
-_LEAST_NS = 3 * _TICK_NS  # shorter passes are less than the ticks that they are counted in
+_LEAST_NS = 3 * _TICK_NS  # shorter passes cannot be resolved in ticks
 
 
 def reading() -> Tuple[int, int, int]:
@@ -20,11 +20,11 @@ def reading() -> Tuple[int, int, int]:
 
 
 def foreign_cores(before: Any, after: Any) -> Optional[float]:
-    """Return how many cores were busy with other things between two readings; None where the time is too short to tell."""
+    """Return how many cores were busy with other work between two readings; None if the time is too short to tell."""
     wall, own, busy = (later - earlier for earlier, later in zip(before, after))
     return None if wall < _LEAST_NS else round(max(0.0, float(busy - own) / wall), 3)
 
 
 def summed(spans: Sequence[Tuple[Any, Any]]) -> Tuple[Any, Any]:
-    """Return two readings that are as far apart as those of several spans (before, after) together."""
+    """Return two readings as far apart as all of these spans (before, after) together."""
     return (0, 0, 0), tuple(sum(after[place] - before[place] for before, after in spans) for place in range(3))

@@ -1,4 +1,4 @@
-"""Lines of a library on descriptor 2 that the program would not print without us are dropped, and no others."""
+"""Drops a library's lines on descriptor 2 that the program would not print without us, and no others."""
 
 import contextlib
 from typing import Any, Iterator, Tuple
@@ -11,10 +11,10 @@ SPOOL_FILE = "stderr.spool"
 
 @contextlib.contextmanager
 def without(beginning: Any, folder: str) -> Iterator[None]:
-    """Drop lines that begin so from what is written to descriptor 2 in the block; all else goes on where it ends.
+    """Drop lines that match at their beginning from the output to descriptor 2 in the block; pass on the rest when it ends.
 
-    beginning: a compiled pattern. folder: where what is written lies meanwhile. Where descriptor 2 is closed, or no other can be
-    had, nothing is dropped.
+    beginning: a compiled pattern. folder: holds the output meanwhile. If descriptor 2 is closed, or no other is available,
+    nothing is dropped.
     """
     try:
         kept, spool = _redirect(os.path.join(folder, SPOOL_FILE))
@@ -31,7 +31,7 @@ def without(beginning: Any, folder: str) -> Iterator[None]:
 
 
 def _redirect(path: str) -> Tuple[int, int]:
-    """Point descriptor 2 at a file; return what it was, and the file's own descriptor."""
+    """Point descriptor 2 at a file; return a copy of its former target and the file's own descriptor."""
     kept = os.dup(2)
     try:
         spool = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
@@ -44,7 +44,7 @@ def _redirect(path: str) -> Tuple[int, int]:
 
 
 def _restore(kept: int, spool: int) -> bytes:
-    """Point descriptor 2 back, unless the program has meanwhile pointed it elsewhere; return what was written."""
+    """Point descriptor 2 back, unless the program has redirected it meanwhile; return what was written."""
     state: Any = os.fstat(spool)
     with contextlib.suppress(OSError):  # another thread of the program closed it
         if os.path.samestat(os.fstat(2), state):

@@ -5,11 +5,11 @@ import sys
 from kernelscope.tracer.inside.originals import dump
 from kernelscope.tracer.inside.own import open, os
 
-FILE = "owner"  # which process that is; made exclusively
+FILE = "owner"  # names that process; created exclusively
 
 
 def claim(folder: str) -> bool:
-    """Make this process the one that is recorded into a folder; return whether it is, and no other was before. Raises OSError."""
+    """Claim a folder for recording this process; return False if another process has claimed it. Raises OSError."""
     try:
         with open(os.path.join(folder, FILE), "x") as out:
             dump({"pid": os.getpid(), "python": sys.executable, "arguments": getattr(sys, "argv", [])[:1]}, out)

@@ -1,1 +1,1 @@
-"""What is sampled from outside while a child runs: processors and memory always, the GPU where NVML answers."""
+"""What is sampled from outside while a child runs: CPUs and memory always, the GPU if NVML answers."""

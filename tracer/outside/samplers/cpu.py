@@ -1,4 +1,4 @@
-"""Per-core utilisation, resident memory and threads, read from /proc through psutil."""
+"""Utilisation per core, resident memory and threads, read from /proc through psutil."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Times = list[tuple[float, float]]
 class CpuSource:
     """Samples the machine's cores and one process.
 
-    core_busy is the share of time since the sample before in which the core was not idle; the kernel counts in ticks of 10 ms,
-    so single samples are coarse and their mean over a run is what counts.
+    core_busy is the share of time since the previous sample in which the core was not idle. The kernel counts in ticks of 10
+    ms, so single samples are coarse, and only their mean over a run is meaningful.
     """
 
     name = "cpu"
@@ -24,7 +24,7 @@ class CpuSource:
         self._before: Times = _core_times()
 
     def sample(self, pid: int | None) -> list[Sample]:
-        """Return the samples of now; resident memory and thread count only while a process is watched."""
+        """Return the current samples; resident memory and thread count only while a process is watched."""
         now = _core_times()
         rows = [Sample("core_busy", busy, core) for core, busy in enumerate(_busy(self._before, now)) if busy is not None]
         self._before = now
@@ -33,12 +33,12 @@ class CpuSource:
         return rows
 
     def describe(self) -> dict[str, Any]:
-        """Say what this source is."""
+        """Describe this source."""
         return {"source": "psutil", "cores": len(self._before)}
 
 
 def _core_times() -> Times:
-    """Return (idle, total) seconds of each core; waiting for a disk counts as idle, as the kernel's own tools have it."""
+    """Return (idle, total) seconds of each core; waiting for a disk counts as idle, as in the kernel's own tools."""
     return [(times.idle + getattr(times, "iowait", 0.0), sum(times)) for times in psutil.cpu_times(percpu=True)]
 
 

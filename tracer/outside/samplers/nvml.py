@@ -1,7 +1,7 @@
-"""Power, energy, memory, utilisation, clocks, temperature and traffic of NVIDIA GPUs, where NVML answers.
+"""Power, energy, memory, utilisation, clocks, temperature and traffic of NVIDIA GPUs, if NVML answers.
 
-What a GPU offers is found out once, by asking. NVML's own clock is not ours: each answer is placed in the middle of the question,
-with how long the question took; fields that carry the driver's time stamp keep it beside.
+What a GPU offers is found out once, by asking. NVML's clock is not ours: each answer is placed in the middle of its query,
+together with the query's duration. The driver's own time stamps are kept beside, for fields that have one.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from kernelscope.tracer.outside.samplers import nvml_questions
 from kernelscope.tracer.outside.samplers.nvml_questions import FAST_NS, FieldRefusedError, Question
 from kernelscope.tracer.outside.samplers.sampler import Sample
 
-MEASURE_S = 1.0  # how long a value is watched to find out how often it changes
+MEASURE_S = 1.0  # how long a value is watched to find its update period
 _FEWEST_CHANGES = 4
-_FAMILY_NS = 1_000_000_000  # how long a list of a process's children is taken to be true
-_periods: dict[str, dict[str, Any]] = {}  # by UUID: measured once, however many passes there are
+_FAMILY_NS = 1_000_000_000  # how long a list of a process's children stays valid
+_periods: dict[str, dict[str, Any]] = {}  # by UUID: measured once for all passes
 
 
 class NvmlSource:
     """Samples every GPU that NVML sees; `unavailable` says why there is none. Used by one thread at a time.
 
-    energy: ask only what the energy pass needs, and ask it fast. measure: find out how often power and energy change.
+    energy: query only what the energy pass needs, and do it fast. measure: find out how often power and energy change.
     """
 
     name = "nvml"
@@ -58,26 +58,26 @@ class NvmlSource:
                 device.measure()
 
     def _open(self, index: int) -> None:
-        """Open one GPU; one that cannot be (lost, no permission) is no reason to do without the others."""
+        """Open one GPU; if that fails (lost, no permission), the others are still used."""
         try:
             self._devices.append(_Device(self._pynvml, index, self._family))
         except self._pynvml.NVMLError as error:
             self._refused.append(f"NVML: GPU {index}: {error}")
 
     def lacks(self, metric: str) -> str | None:
-        """Return why no GPU offers a metric; None where one does."""
+        """Return why no GPU offers a metric; None if one does."""
         if self.unavailable:
             return self.unavailable
         reasons = [device.lacks(metric) for device in self._devices]
         return None if None in reasons else str(reasons[0])
 
     def sample(self, pid: int | None) -> list[Sample]:
-        """Return the samples of now, one set per GPU (`gpu` is NVML's index); what a GPU does not offer is left out."""
+        """Return the current samples, one set per GPU (`gpu` is NVML's index), without metrics that a GPU does not offer."""
         self._family.pid = pid
         return [sample for device in self._devices for sample in device.sample(self._energy)]
 
     def describe(self) -> dict[str, Any]:
-        """Say which GPUs are sampled, what each does not offer and why, and what went wrong meanwhile; or why none is."""
+        """Describe the sampled GPUs, what each does not offer and why, and errors meanwhile; or why none is sampled."""
         if self.unavailable:
             return {"source": "nvml", "unavailable": self.unavailable}
         gpus = [device.describe() for device in self._devices]
@@ -85,7 +85,7 @@ class NvmlSource:
 
 
 def gpu_driver(nvml: Any) -> str | None:
-    """Return the driver's version; None where NVML does not tell."""
+    """Return the driver's version; None if unknown."""
     try:
         version = nvml.nvmlSystemGetDriverVersion()
     except nvml.NVMLError:
@@ -94,7 +94,7 @@ def gpu_driver(nvml: Any) -> str | None:
 
 
 class _Family:
-    """The watched process with its children; looked up again once a second, for it takes milliseconds."""
+    """The watched process with its children; updated once a second, because that takes milliseconds."""
 
     def __init__(self) -> None:
         self.pid: int | None = None
@@ -119,7 +119,7 @@ def _children(pid: int) -> list[int]:
 
 
 class _Device:
-    """One GPU: the questions that it answers, and since when it does not any more."""
+    """One GPU: the queries that it answers, and whether it has been lost."""
 
     def __init__(self, nvml: Any, index: int, family: Callable[[], set[int]]):
         self._nvml = nvml
@@ -146,7 +146,7 @@ class _Device:
         return [*result, *([average] if self._offers(average) else [])]
 
     def _offers(self, question: Question, name: str | None = None) -> bool:
-        """Ask once; keep the reason where there is no answer."""
+        """Try a query once; keep the reason if there is no answer."""
         try:
             question.ask()
         except (self._nvml.NVMLError, FieldRefusedError) as error:
@@ -167,7 +167,7 @@ class _Device:
         return int(error.code if isinstance(error, FieldRefusedError) else getattr(error, "value", 0))
 
     def sample(self, energy: bool) -> list[Sample]:
-        """Return the readings that are due. A GPU that is lost is noted once and not asked again; other errors, once a kind."""
+        """Return the readings that are due. A lost GPU is noted once and not queried again; other errors once each."""
         rows: list[Sample] = []
         for question in self._questions:
             if self._lost or (energy and not question.energy):
@@ -194,14 +194,14 @@ class _Device:
         gone = self._code(error) in (self._nvml.NVML_ERROR_GPU_IS_LOST, self._nvml.NVML_ERROR_UNINITIALIZED)
         if gone:
             self._lost = True
-            note = f"{self._reason(error)}; not sampled any more"
+            note = f"{self._reason(error)}; no longer sampled"
         else:
             note = f"{', '.join(question.metrics)}: {self._reason(error)}"
         if note not in self._notes:
             self._notes.append(note)
 
     def lacks(self, metric: str) -> str | None:
-        """Return why this GPU does not offer a metric; None where it does."""
+        """Return why this GPU does not offer a metric; None if it does."""
         offered = any(metric in question.metrics for question in self._questions)
         return None if offered else f"{self._gpu.name}: {self._not_offered.get(metric, 'not offered')}"
 
@@ -214,7 +214,7 @@ class _Device:
             _periods[key] = _update_periods([watched[name] for name in names])
 
     def describe(self) -> dict[str, Any]:
-        """Say what this GPU is, how its power is reported, what it does not offer and what went wrong."""
+        """Describe this GPU, how its power is reported, what it does not offer, and errors."""
         return {
             **self._gpu.as_dict(),
             "compute_capability": self._gpu.compute_capability,
@@ -226,10 +226,11 @@ class _Device:
 
 
 def averaging(asked: str, capability: str | None) -> dict[str, Any]:
-    """Return over which time a power reading is a mean: windows_ns, all that are possible, and where that is written.
+    """Return the time over which a power reading is averaged: windows_ns, all possible lengths, and the source.
 
-    An empty list stands for one update period. Sources: NVML's reference on nvmlDeviceGetPowerUsage; for how much of each update
-    period "instantaneous" power covers, Yang, Adamek and Armour, SC24 (arXiv 2312.02741): 25 of 100 ms on A100 and H100.
+    An empty list stands for one update period. Sources: NVML's reference on nvmlDeviceGetPowerUsage; for the part of each
+    update period that "instantaneous" power covers, Yang, Adamek and Armour, SC24 (arXiv 2312.02741): 25 of 100 ms on A100 and
+    H100.
     """
     ampere = capability is not None and int(capability.split(".")[0]) >= 8
     if asked == "nvmlDeviceGetPowerUsage" and capability is None:
@@ -246,9 +247,9 @@ def averaging(asked: str, capability: str | None) -> dict[str, Any]:
 
 
 def _update_periods(questions: list[Question]) -> dict[str, Any]:
-    """Ask as fast as possible for MEASURE_S and return the median time between changes of each metric.
+    """Query as fast as possible for MEASURE_S and return the median time between changes of each metric.
 
-    Source: the method of ML.ENERGY's Zeus, which polls the counter and takes how long each value stands.
+    Source: the method of ML.ENERGY's Zeus, which polls the counter and measures how long each value stays.
     """
     last: dict[str, float] = {}
     changes: dict[str, list[int]] = {question.metrics[0]: [] for question in questions}
@@ -258,7 +259,7 @@ def _update_periods(questions: list[Question]) -> dict[str, Any]:
         for question in questions:
             try:
                 metric, value, _ = question.ask()[0]
-            except Exception:  # whatever a broken driver does, that it cannot be measured is all that follows
+            except Exception:  # whatever a broken driver raises only means that it cannot be measured
                 return {"method": "not measured: NVML failed meanwhile"}
             if value != last.get(metric):
                 changes[metric].append(time.monotonic_ns())
@@ -268,6 +269,6 @@ def _update_periods(questions: list[Question]) -> dict[str, Any]:
 
 
 def _typical_gap(times: list[int]) -> int | None:
-    """Return the median gap; None with so few changes that it says nothing."""
+    """Return the median gap; None if there are too few changes for one."""
     gaps = [after - before for before, after in itertools.pairwise(times)]
     return round(median(gaps)) if len(gaps) >= _FEWEST_CHANGES - 1 else None

@@ -1,4 +1,4 @@
-"""The questions that NVML is asked about one GPU: which metric each answers, and how often it is worth asking."""
+"""The queries to NVML about one GPU: the metrics that each answers, and how often it is worth making."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 FAST_NS = 0  # with every reading
 SLOW_NS = 1_000_000_000
-RARE_NS = 5_000_000_000  # NVML counts PCIe traffic while it is asked, 20 ms a call
+RARE_NS = 5_000_000_000  # NVML counts PCIe traffic during the call, 20 ms each
 
-# A reading: metric, value, and NVML's own time stamp in ns since the epoch where the field carries one
+# A reading: metric, value, and NVML's own time stamp in ns since the epoch if the field has one
 Reading = tuple[str, float, int | None]
 
 _ALL_LINKS = 0xFFFFFFFF  # scope of the NVLink fields: the sum over all links
@@ -20,7 +20,7 @@ _VALUE_TYPES = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 @dataclass(frozen=True)
 class Question:
-    """One call and the metrics that it answers. energy: whether the energy pass, which reads fast, asks it too."""
+    """One call and the metrics that it answers. energy: whether the energy pass, which reads fast, makes it too."""
 
     metrics: tuple[str, ...]
     ask: Callable[[], list[Reading]]
@@ -29,7 +29,7 @@ class Question:
 
 
 class FieldRefusedError(Exception):
-    """A field of nvmlDeviceGetFieldValues was answered with an error code of its own."""
+    """A field of nvmlDeviceGetFieldValues returned an error code of its own."""
 
     def __init__(self, code: int):
         super().__init__(code)
@@ -48,7 +48,7 @@ def field(nvml: Any, device: Any, number: int, scope: int | None = None) -> tupl
 
 
 def questions(nvml: Any, device: Any, processes: Callable[[], set[int]]) -> list[Question]:
-    """Return what can be asked of any GPU, power excepted (see `power`); `processes` tells whose memory counts as the child's."""
+    """Return the queries for any GPU, except power (see `power`); `processes` returns whose memory counts as the child's."""
 
     def one(metric: str, ask: Callable[[], float], every_ns: int = FAST_NS, energy: bool = False) -> Question:
         return Question((metric,), lambda: [(metric, float(ask()), None)], every_ns, energy)
@@ -77,7 +77,7 @@ def questions(nvml: Any, device: Any, processes: Callable[[], set[int]]) -> list
 
 
 def power(nvml: Any, device: Any) -> dict[str, Question]:
-    """Return the ways to ask for power, best first, by name: the instantaneous field, NVML's old call; and the 1 s average."""
+    """Return the ways to query power, best first, by name: the instantaneous field, NVML's old call; and the 1 s average."""
 
     def of_field(metric: str, number: int, energy: bool) -> Question:
         def ask() -> list[Reading]:
@@ -110,7 +110,7 @@ def _utilisation(nvml: Any, device: Any) -> list[Reading]:
 
 
 def _throttling(nvml: Any, device: Any) -> float:
-    """Return the bit mask of nvmlClocksThrottleReasons; its call has a new name since driver 535."""
+    """Return the bit mask of nvmlClocksThrottleReasons; its call was renamed in driver 535."""
     try:
         return float(nvml.nvmlDeviceGetCurrentClocksEventReasons(device))
     except (nvml.NVMLError_FunctionNotFound, AttributeError):
@@ -118,7 +118,7 @@ def _throttling(nvml: Any, device: Any) -> float:
 
 
 def _process_memory(nvml: Any, device: Any, processes: Callable[[], set[int]]) -> list[Reading]:
-    """Return the memory of the watched processes; nothing while none of them is known to the GPU."""
+    """Return the memory of the watched processes; nothing while the GPU knows none of them."""
     mine = processes()
     used = [entry.usedGpuMemory for entry in nvml.nvmlDeviceGetComputeRunningProcesses(device) if entry.pid in mine]
     known = [float(value) for value in used if value is not None]

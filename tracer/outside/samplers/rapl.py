@@ -1,7 +1,8 @@
-"""Energy of the processor's packages and their memory, from the kernel's power capping interface (RAPL), where it may be read.
+"""Energy of the CPU's packages and their memory, from the kernel's power capping interface (RAPL), if it is readable.
 
-Source: Linux, Documentation/power/powercap; David et al., RAPL: memory power estimation and capping, ISLPED 2010. Counters change
-about every millisecond and begin again at 0 after max_energy_range_uj: minutes at full load, so that no reading misses a turn.
+Source: Linux, Documentation/power/powercap; David et al., RAPL: memory power estimation and capping, ISLPED 2010. Counters
+change about every millisecond and wrap around after max_energy_range_uj: after minutes at full load, so no reading misses a
+wrap.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ UPDATE_NS = 1_000_000  # Intel SDM, volume 3B, section 15.10: energy status is u
 class RaplSource:
     """Samples cpu_energy_j and dram_energy_j, joules since the source was made; `core` is the package.
 
-    `unavailable` says why there is nothing to sample. root: where the kernel shows its counters.
+    `unavailable` says why there is nothing to sample. root: where the kernel's counters are.
     """
 
     name = "rapl"
@@ -30,12 +31,12 @@ class RaplSource:
         self.unavailable = None if self._counters else reason or "RAPL offers neither package nor memory here"
 
     def sample(self, pid: int | None) -> list[Sample]:
-        """Return the counters of now; one that cannot be read any more is left out and said in `describe`."""
+        """Return the current counters; one that can no longer be read is left out and noted in `describe`."""
         del pid
         return [sample for counter in self._counters for sample in counter.sample()]
 
     def describe(self) -> dict[str, Any]:
-        """Say which domains are sampled, or why none or not all are."""
+        """Describe the sampled domains, or why there are none or not all."""
         if self.unavailable:
             return {"source": "rapl", "unavailable": self.unavailable}
         domains = [{"name": counter.domain.name, "package": counter.domain.package} for counter in self._counters]
@@ -44,7 +45,7 @@ class RaplSource:
 
 
 class _Counter:
-    """One domain's counter, continued where it begins again at 0."""
+    """One domain's counter, continued when it wraps around."""
 
     def __init__(self, domain: EnergyDomain):
         self.domain = domain
@@ -58,7 +59,7 @@ class _Counter:
         try:
             now = int(self.domain.file.read_text())
         except (OSError, ValueError) as error:
-            self.note = f"{self.domain.name}: cannot be read any more: {getattr(error, 'strerror', None) or error}"
+            self.note = f"{self.domain.name}: can no longer be read: {getattr(error, 'strerror', None) or error}"
             return []
         after = time.monotonic_ns()
         if self._last is not None:

@@ -1,4 +1,4 @@
-"""A thread that asks all sources at a steady rate while one child runs its turn."""
+"""A thread that reads all sources at a steady rate while one child has its turn."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ RATE_HZ = 10.0
 
 
 class Sample(NamedTuple):
-    """One reading: what, how much, and of which core or GPU (as its source counts them).
+    """One reading: the metric, the value, and the core or GPU (as its source counts them).
 
-    time_ns: when, on our clock, where the source knows it better than "now": the middle of the question, which took spread_ns.
+    time_ns: when, on our clock, if the source knows it better than "now": the middle of a query that took spread_ns.
     source_time_ns: the source's own time stamp, ns since the epoch.
     """
 
@@ -29,7 +29,7 @@ class Sample(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """One reading in a window, at a time of our clock."""
+    """One reading in a window, at a time on our clock."""
 
     time_ns: int
     window: int
@@ -42,16 +42,16 @@ class SampleSource(Protocol):
     name: str
 
     def sample(self, pid: int | None) -> list[Sample]:
-        """Return the readings of now."""
+        """Return the current readings."""
 
     def describe(self) -> dict[str, Any]:
-        """Say what the source is and what it cannot give."""
+        """Describe the source and what it cannot give."""
 
 
 class Sampler:
-    """Samples while a window is open; readings at a window's edges are taken by the caller's thread, the rest by its own.
+    """Samples while a window is open. The caller's thread reads at a window's edges, the sampler's own thread in between.
 
-    Between windows it sleeps. The rate that was asked for stands beside the one that was reached (`describe`).
+    Between windows it sleeps. `describe` gives the requested rate and the one that was reached.
     """
 
     def __init__(self, sources: list[SampleSource], rate_hz: float = RATE_HZ):
@@ -75,7 +75,7 @@ class Sampler:
         self._thread.join()
 
     def open(self, pid: int, window: int) -> None:
-        """Start to sample for this child's window; the first reading only resets what is counted since the last one."""
+        """Start sampling for this child's window; the first reading only resets what is counted since the previous one."""
         with self._lock:
             for source in self._sources:
                 source.sample(None)
@@ -109,7 +109,7 @@ class Sampler:
             rows += [_Row(sample.time_ns or now, window, sample) for sample in source.sample(pid)]
 
     def since(self, pid: int, time_ns: int, metric: str, gpu: int | None = None) -> list[tuple[int, int | None, float]]:
-        """Return (time, core, value) of one child's readings of a metric since then, oldest first; of one GPU only if given."""
+        """Return (time, core, value) of one child's readings of a metric since then, oldest first; only of one GPU if given."""
         result = []
         with self._lock:
             for row in reversed(self._rows.get(pid, [])):
@@ -120,12 +120,12 @@ class Sampler:
         return result[::-1]
 
     def write(self, pid: int, path: Path, gpus: Mapping[int, str] | None = None) -> None:
-        """Write the readings of one child as parquet: the columns of the Trace's samples, spread_ns and source_time_ns.
+        """Write one child's readings as Parquet: the columns of the Trace's samples, spread_ns and source_time_ns.
 
-        gpus: what the child calls each GPU (cuda:0), by NVML's index; readings of other GPUs are left out. Without it all are
+        gpus: the child's name for each GPU (cuda:0), by NVML's index; readings of other GPUs are left out. If None, all are
         kept, under NVML's indices.
         """
-        import pyarrow as pa  # slow to import, and needed at a pass's end only
+        import pyarrow as pa  # slow to import, and needed only at a pass's end
         import pyarrow.parquet as pq
 
         rows = [row for row in self._rows.pop(pid, []) if row.sample.gpu is None or gpus is None or row.sample.gpu in gpus]
@@ -142,11 +142,11 @@ class Sampler:
                 "source_time_ns": pa.array([row.sample.source_time_ns for row in rows], pa.int64()),
             }
         )
-        with open(path, "wb") as out:  # a path need not be UTF-8, which pyarrow takes it for
+        with open(path, "wb") as out:  # pyarrow assumes that paths are UTF-8, which they may not be
             pq.write_table(table, out)
 
     def describe(self) -> dict[str, Any]:
-        """Say what was sampled, at which rate, and how far apart readings really were (median of the timer's, in ns)."""
+        """Describe what was sampled, at which rate, and the real distance between readings (median of the timer's, in ns)."""
         ticks = sorted(self._ticks)
         reached = ticks[len(ticks) // 2] if ticks else None
         sources = [source.describe() for source in self._sources]

@@ -1,7 +1,7 @@
-"""Causes of a difference of device work: one small module a family, each with RULES, functions from a case to findings.
+"""Causes of a difference in device work: a small module for each family, with RULES, functions from a case to findings.
 
-Rules are asked in this order, and each row is accounted for by the first that takes it: those with structural evidence (other
-types, other algorithms, other devices) come before those that only see that something takes longer.
+Rules run in this order, and the first that takes a row accounts for it. Rules with structural evidence (other types, other
+algorithms, other devices) come before those that only see that something takes longer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Algorithms: convolutions, products, layout conversions and other kernels that the sides compute by kernels of other names."""
+"""Algorithms: the sides compute convolutions, products and layout conversions by kernels of other names."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFi
 from kernelscope.analysis.trace import CONVOLUTIONS
 
 _CONVOLUTION = {
-    "pytorch": "torch.backends.cudnn.benchmark = True chooses by measuring; channels-last layouts take other kernels",
-    "tensorflow": "TF_CUDNN_USE_AUTOTUNE=1 (the default) chooses by measuring; data in NHWC takes other kernels than in NCHW",
+    "pytorch": "torch.backends.cudnn.benchmark = True chooses by measuring; channels-last layouts use other kernels",
+    "tensorflow": "TF_CUDNN_USE_AUTOTUNE=1 (the default) chooses by measuring; data in NHWC uses other kernels than in NCHW",
     "mxnet": "MXNET_CUDNN_AUTOTUNE_DEFAULT=1 or 2 chooses by measuring",
     "onnxruntime": "cudnn_conv_algo_search=EXHAUSTIVE (the default) and prefer_nhwc of the CUDA provider",
     "jax": "XLA_FLAGS=--xla_gpu_autotune_level=4 (the default) chooses by measuring",
-    "": "let cuDNN choose by measuring (autotuning); channels-last layouts take other kernels than channels-first ones",
+    "": "let cuDNN choose by measuring (autotuning); channels-last layouts use other kernels than channels-first ones",
 }
-_PRODUCT = "sizes that are multiples of 8 or 16, and factors stored as they are used, take faster kernels"
-_LIBRARY = "the product of a library (cuBLAS, hipBLASLt, CUTLASS) in {0}, as {1} has it"
+_PRODUCT = "sizes that are multiples of 8 or 16, and factors stored in the layout in which they are used, get faster kernels"
+_PREPACKED = (
+    "weights in oneDNN's own layout, as in {1}: torch.compile with torch._inductor.config.freezing = True (inference only) packs "
+    "them once"
+)
+_LIBRARY = "a library's matrix product (cuBLAS, hipBLASLt, CUTLASS) in {0}, as in {1}"
 _LAYOUT = {
     "pytorch": "keep one memory layout throughout: model.to(memory_format=torch.channels_last), or channels first everywhere",
     "": "keep one memory layout throughout",
@@ -27,17 +31,17 @@ _LAYOUT = {
 
 
 def convolutions(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """Convolutions by other kernels."""
+    """Convolutions are computed by other kernels."""
     yield from _replaced(case, CONVOLUTIONS, "convolution algorithm", "convolutions")
 
 
 def products(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """Matrix products by other kernels."""
+    """Matrix products are computed by other kernels."""
     yield from _replaced(case, ["gemm"], "products by other kernels", "matrix products (GEMM)")
 
 
 def layouts(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """Conversions of memory layouts that one side executes more of."""
+    """One side executes more conversions of memory layouts."""
     rows = case.kernels(["layout"])
     counts = {key: float(rows[f"{key}_count"].sum()) for key in SIDES}
     if max(counts.values()) < 0.5 or min(counts.values()) > 0.9 * max(counts.values()):
@@ -62,17 +66,19 @@ def _replaced(case: DeviceCase, kinds: Collection[str], cause: str, what: str) -
         return
     counts = {key: float(rows[f"{key}_count"].sum()) for key in SIDES}
     if min(counts.values()) < 0.8 * max(counts.values()):
-        return  # other work rather than another way to do it
+        return  # other work, not another way to do it
     title = f"{what} by other kernels: {words.of_rows(case, mine)}"
-    sure = "medium" if case.totals else "high"  # totals tell no sizes, so not whether both compute the same
+    sure = "medium" if case.totals else "high"  # totals have no sizes, so the work may differ
     yield DeviceFinding(cause, title, mine["row"].tolist(), sure, words.both(case, mine), _remedy(case, mine), structural=True)
 
 
 def _remedy(case: DeviceCase, rows: pd.DataFrame) -> str:
-    """Return what to do: of products that a program computes by a kernel of its own, what a library has."""
+    """Return the remedy: a library's product if the slower side uses a kernel of its own and the faster one a library."""
     slow, slower, fast, faster = words.slower(case, rows)
     if rows["kind"].isin(CONVOLUTIONS).any():
         return words.remedy(case, _CONVOLUTION, slow)
+    if rows.loc[(rows[f"{fast}_count"] > 0).to_numpy(bool), "name"].str.contains(r"mkldnn::_linear_pointwise").any():
+        return _PREPACKED.format(slower, faster)
     own, known = (rows.loc[(rows[f"{key}_count"] > 0).to_numpy(bool), f"{key}_library"] for key in (slow, fast))
     return _LIBRARY.format(slower, faster) if own.isna().all() and known.notna().any() else _PRODUCT
 

@@ -1,4 +1,4 @@
-"""Attention: by other kernels, or in one kernel where the other side multiplies, masks and normalises one by one."""
+"""Attention: by other kernels, or in one fused kernel while the other side multiplies, masks and normalises separately."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFi
 _AROUND = ("softmax", "gemm", "random", "copy", "layout", "elementwise", "cast", "reduction")
 _BACKWARD = r"(?i)bwd|backward|_d[qkv]+_|dkdv|dgrad"
 _ANY = "a kernel that computes all of attention at once (flash attention): cuDNN, FlashAttention, xFormers"
-_REMEDY = "torch.nn.functional.scaled_dot_product_attention with a type, head size and mask that its flash kernels take"
+_REMEDY = "torch.nn.functional.scaled_dot_product_attention with a type, head size and mask that its flash kernels support"
 
 
 def other_attention(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """The sides compute attention by kernels of other names, or one has fused kernels for it and the other has none."""
+    """The sides compute attention by kernels of other names, or only one has fused kernels for it."""
     rows = case.kernels(["attention"])
     counts = {key: float(rows[f"{key}_count"].sum()) for key in SIDES}
     if max(counts.values()) < 0.5 or not case.same_device:
@@ -37,15 +37,15 @@ def _by_other_kernels(case: DeviceCase, rows: pd.DataFrame, what: str) -> Device
     there = [f"{names[key]} in {case.side(key).name}" for key in SIDES if rows[f"{key}_count"].sum()]
     title = f"{what} by other kernels: {', '.join(there)}, {words.of_rows(case, rows)}"
     _, slower, fast, faster = words.slower(case, rows)
-    as_there = f"what chooses {names[fast]} in {faster}: its library, version, type or head size" if len(there) > 1 else ""
-    remedy = f"in {slower}: {as_there}" if as_there else _remedy(case)
+    settings = f"the library, version, type or head size that selects {names[fast]} in {faster}" if len(there) > 1 else ""
+    remedy = f"in {slower}: {settings}" if settings else _remedy(case)
     return DeviceFinding(
         "attention algorithm", title, rows["row"].tolist(), "high", words.both(case, rows), remedy, structural=True
     )
 
 
 def _unfused(case: DeviceCase, rows: pd.DataFrame) -> Iterator[DeviceFinding]:
-    """One side computes attention in fused kernels, and executes fewer softmaxes, products and small kernels for it."""
+    """One side computes attention in fused kernels, and executes fewer softmaxes, products and small kernels instead."""
     fused = "a" if float(rows["a_count"].sum()) > 0.5 else "b"
     other = "b" if fused == "a" else "a"
     many = float(rows[f"{fused}_count"].min())  # attentions: each takes one kernel of a name, but several names for gradients
@@ -53,14 +53,14 @@ def _unfused(case: DeviceCase, rows: pd.DataFrame) -> Iterator[DeviceFinding]:
     fewer = around[(around[f"{other}_count"] - around[f"{fused}_count"] >= 0.5 * many).to_numpy(bool)]
     soft = fewer[(fewer["kind"] == "softmax").to_numpy(bool)]
     if soft.empty:
-        return  # what it replaces is not there: other work, not another algorithm
+        return  # it does not replace any softmax: other work, not another algorithm
     alone, rows = float(rows[f"{fused}_ns"].sum()), pd.concat([rows, fewer])
     sentences = [
-        f"The fused kernels alone take {words.duration(alone)} in {case.side(fused).name}; the rest is of kernels that "
-        f"{case.side(other).name} executes more often, wherever they are.",
+        f"The fused kernels alone take {words.duration(alone)} in {case.side(fused).name}; the rest is kernels that "
+        f"{case.side(other).name} executes more often, in attention or elsewhere.",
         *words.both(case, rows),
     ]
-    sure = "medium" if case.totals else "high"  # totals tell no shapes, so not whether both compute the same
+    sure = "medium" if case.totals else "high"  # totals have no shapes, so the work may differ
     title = (
         f"attention: {case.side(fused).name} computes it in one fused (flash) kernel, {case.side(other).name} by products,"
         f" softmax and small kernels: {words.of_rows(case, rows)}"

@@ -12,9 +12,10 @@ from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import DeviceCase, DeviceFinding
 
 _LEAST = 0.04  # slow-down
-_SPREAD = 0.4  # of the factors between the 10th and 90th percentile of time, as a share of the slow-down
-_SHARE = 0.7  # of both sides' kernel time in kernels that both execute as often
+_SPREAD = 0.4  # half the distance of the 10th and 90th percentile of the factors by time, as a share of the slow-down
+_SHARE = 0.7  # of each side's kernel time, in kernels that both execute equally often
 _DISTINCT = 5  # kernels
+_AGREE = 0.5  # of the kernels other than the longest, by number
 _REMEDY = "lock the clocks (nvidia-smi --lock-gpu-clocks), watch power and temperature, and leave the device to one process"
 
 
@@ -27,18 +28,19 @@ def uniform(case: DeviceCase) -> Iterator[DeviceFinding]:
         return
     if min(float(same[f"{key}_ns"].sum()) / all_ for key, all_ in zip(("a", "b"), whole, strict=True)) < _SHARE:
         return
-    factor = np.log((same["b_duration_ns"] / same["a_duration_ns"]).to_numpy(float))
-    low, middle, high = _quantiles(factor, same["a_duration_ns"].to_numpy(float), (0.1, 0.5, 0.9))
-    if abs(middle) < np.log1p(_LEAST) or high - low > _SPREAD * 2 * abs(middle):
+    factor, lasted = (
+        np.log((same["b_duration_ns"] / same["a_duration_ns"]).to_numpy(float)),
+        same["a_duration_ns"].to_numpy(float),
+    )
+    low, middle, high = _quantiles(factor, lasted, (0.1, 0.5, 0.9))
+    if abs(middle) < np.log1p(_LEAST) or high - low > _SPREAD * 2 * abs(middle) or not _others_agree(factor, lasted, middle):
         return
     slow, slower, fast, _ = words.slower(case, same)
     ratio = float(np.exp(abs(middle)))
-    title = (
-        f"all kernels take {ratio:.2f} times as long in {slower}, whatever they do: lower clocks, throttling, or a shared device"
-    )
+    title = f"all kernels take {ratio:.2f} times as long in {slower}, of every kind: lower clocks, throttling, or a shared device"
     sentences = [
-        f"{len(same)} kernels that both sides execute as often: {words.of_rows(case, same)}; "
-        f"80% of that time is slower by factors from {np.exp(low):.2f} to {np.exp(high):.2f}."
+        f"{len(same)} kernels that both sides execute equally often: {words.of_rows(case, same)}; "
+        f"for 80% of that time, B's duration is {np.exp(low):.2f} to {np.exp(high):.2f} times A's."
     ]
     clocks = {key: _clock_mhz(case, key) for key in ("a", "b")}
     seen = None not in clocks.values() and float(clocks[slow] or 0) < (1 - _LEAST) * float(clocks[fast] or 0)
@@ -49,8 +51,14 @@ def uniform(case: DeviceCase) -> Iterator[DeviceFinding]:
     yield DeviceFinding("clocks", title, same["row"].tolist(), "high" if seen else "medium", sentences, _REMEDY)
 
 
+def _others_agree(factor: npt.NDArray[np.float64], lasted: npt.NDArray[np.float64], middle: float) -> bool:
+    """Return whether the kernels other than the longest also take longer by about this factor: one alone proves nothing."""
+    others = np.delete(factor, int(lasted.argmax()))
+    return bool(np.mean(np.abs(others - middle) <= _SPREAD * abs(middle)) > _AGREE)
+
+
 def _clock_mhz(case: DeviceCase, key: str) -> float | None:
-    """Return the mean of a side's samples of the device's clock; None where it has none."""
+    """Return the mean of a side's samples of the device's clock; None if there are none."""
     samples = case.side(key).trace.samples
     values = samples.loc[(samples["metric"] == "gpu_sm_clock_hz").to_numpy(bool), "value"]
     return float(values.mean()) / 1e6 if len(values) else None

@@ -10,11 +10,11 @@ from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 
 _PACE = 0.15  # share by which collectives may differ from run to run, as ranks wait for one another
-_REMEDY = "overlap it with the backward pass (larger buckets, one stream of its own), send less of it, and balance the ranks"
+_REMEDY = "overlap it with the backward pass (larger buckets, a stream of its own), send less data, and balance the ranks"
 
 
 def exposed(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """Collectives take more of the step on one side: longer ones, or fewer that other work hides."""
+    """Collectives take more of the step on one side: they last longer, or other work hides less of them."""
     left = case.left
     rows = left[(left["part"] == COMMUNICATION).to_numpy(bool)]
     if rows.empty:
@@ -25,27 +25,25 @@ def exposed(case: DeviceCase) -> Iterator[DeviceFinding]:
     longer = lasted[slow] - lasted[fast] > 0.5 * abs(float(rows["delta_ns"].sum()))
     if longer and min(lasted.values()) > 0 and abs(float(rows["delta_ns"].sum())) < _PACE * own:
         return
-    how = (
-        "its kernels last longer, in transfer or in waiting for other ranks" if longer else "less of it is hidden behind kernels"
-    )
+    how = "its kernels last longer, transferring or waiting for other ranks" if longer else "less of it is hidden behind kernels"
     if min(lasted.values()) == 0:
         how = f"{faster} has none"
     sentences = [
-        f"Communication that nothing hides: {words.of_rows(case, rows)} {case.per}.",
-        f"In all it lasts {words.change(case, lasted['a'], lasted['b'])}.",
+        f"Exposed communication: {words.of_rows(case, rows)} {case.per}.",
+        f"Its whole duration, hidden or not: {words.change(case, lasted['a'], lasted['b'])}.",
         *words.both(case, rows),
     ]
     if longer:
-        sentences.append("Whether a rank transfers or waits for another one is not in the capture of one rank.")
+        sentences.append("The capture of one rank does not show whether it transfers data or waits for another rank.")
     which = words.listed((_collective(name) for name in rows.sort_values(f"{slow}_ns", ascending=False)["name"]), 2)
     yield DeviceFinding(
-        "exposed communication", f"communication that nothing hides ({which}) costs {slower} more than {faster}: {how}",
+        "exposed communication", f"exposed communication ({which}) costs {slower} more than {faster}: {how}",
         rows["row"].tolist(), "medium" if longer else "high", sentences, _REMEDY,
     )  # fmt: skip
 
 
 def _collective(name: object) -> str:
-    """Return the collective that a kernel's name names, such as AllReduce."""
+    """Return the collective in a kernel's name, such as AllReduce."""
     match = re.search(r"(?i)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send_?recv|reduce", str(name))
     return match[0] if match else words.kernel(name)
 

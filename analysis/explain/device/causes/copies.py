@@ -1,4 +1,4 @@
-"""Copies: how many bytes, from which memory, how fast, and how much of them other work hides."""
+"""Copies: how many bytes, from which memory, how fast, and how much other work hides."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _SAME_BYTES = 0.05
 _PACE = 0.3  # share by which copies of the same bytes may differ from run to run
 _PIN = {
     "pytorch": "DataLoader(pin_memory=True), and .to(device, non_blocking=True) on a stream of its own",
-    "mxnet": "use the device once before what is timed, and see what is left; then gluon.data.DataLoader(pin_memory=True)",
+    "mxnet": "use the device once before the timed part, and see what is left; then gluon.data.DataLoader(pin_memory=True)",
     "tensorflow": "tf.data.experimental.prefetch_to_device",
     "": "pinned memory, asynchronous copies on a stream of their own, and data that stays on the device",
 }
 _COMPILER = (
     "see which tensors compiled code copies (TORCH_LOGS=output_code): mostly inputs that it changes in place, and tensors that "
-    "it takes or gives in another layout"
+    "enter or leave it in another layout"
 )
-_GATHER = "one copy of many values in place of many small ones: gather them on the side where they are, or keep them there"
-_TIMELINE = "record when they run: nsys profile, or nvprof --print-gpu-trace; the step takes what nothing else hides"
-_PREFETCH = "cudaMemPrefetchAsync and cudaMemAdvise, so that data moves before it is needed, and stays where it is used"
-_MANY, _TIMES, _SHORT_NS = 50, 2.0, 20_000  # copies, as many on one side, that are short: their number takes the time
-_FEWER = "let {0} copy what {1} copies: only what the device has not got yet"
+_GATHER = "one large copy in place of many small ones: gather the values on the side where they are, or keep them there"
+_TIMELINE = "record a timeline: nsys profile, or nvprof --print-gpu-trace; only copies that nothing hides make the step longer"
+_PREFETCH = "cudaMemPrefetchAsync and cudaMemAdvise, so that data moves before it is needed and stays where it is used"
+_MANY, _TIMES, _SHORT_NS = 50, 2.0, 20_000  # so many copies, so many times the other side's, so short: their number counts
+_FEWER = "let {0} copy no more than {1}: only data that the device does not have yet"
 _NARROWER = ", in narrower types (f16 in place of f32)"
-_MORE = 1.25  # times the bytes: then fewer bytes help most
+_MORE = 1.25  # times the bytes: from here on fewer bytes help most
 _OVERLAP = "asynchronous copies on a stream of their own, a batch ahead of the step, so that kernels hide them"
 
 
@@ -60,10 +60,8 @@ def between_host_and_device(case: DeviceCase) -> Iterator[DeviceFinding]:
     ]
     sentences = [*_of_narrower_types(case, rows), *sentences]
     if hidden is None and fills:
-        said = (
-            "These are operators that copy or set memory, timed by the host: waiting for one another and for the device is in it."
-        )
-        sentences = [said, *_operators(case), *sentences]
+        waiting = "their times include waiting for one another and for the device"
+        sentences = [f"These are operators that copy or set memory, timed by the host: {waiting}.", *_operators(case), *sentences]
     what = "memcpy " + " and ".join(
         {"host to device": "HtoD", "device to host": "DtoH"}.get(str(kind), str(kind)) for kind in directions.index
     )
@@ -74,12 +72,12 @@ def between_host_and_device(case: DeviceCase) -> Iterator[DeviceFinding]:
 
 
 def on_the_device(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """Copies within or between devices, and memory that is set, take more of the step on one side."""
+    """Copies within or between devices, or memory sets, take more of the step on one side."""
     left = case.left
     for kinds, what, remedy in (
         (("device to device",), "copies on the device (DtoD)", "keep tensors in place: fewer clone(), contiguous() and copy_()"),
-        (("peer to peer",), "copies between devices", "place what is used together on one device"),
-        (("set",), "setting of memory", "fewer zero fills: zero_grad(set_to_none=True), empty() in place of zeros()"),
+        (("peer to peer",), "copies between devices", "place data that is used together on one device"),
+        (("set",), "memory sets (memset)", "fewer zero fills: zero_grad(set_to_none=True), empty() in place of zeros()"),
         (("other",), "other copies", "see which copies they are in `breakdown --by idle`"),
     ):  # fmt: skip
         rows = left[((left["part"] == COPY) & left["kind"].isin(kinds)).to_numpy(bool)]
@@ -90,7 +88,7 @@ def on_the_device(case: DeviceCase) -> Iterator[DeviceFinding]:
         counts = {key: words.count(float(rows[f"{key}_count"].sum())) for key in SIDES}
         number = f"{counts['a']} {case.per} in {case.a.name}, {counts['b']} in {case.b.name}"
         sentences = [
-            f"Per step: {number}; {words.of_rows(case, rows)} that nothing hides.",
+            f"Number: {number}; time that nothing hides: {words.of_rows(case, rows)}.",
             *_moved(case, rows),
             *(
                 [f"Launched in {words.listed(f'{name} ({words.count(more)} more {case.per})' for name, more in operators)}."]
@@ -105,7 +103,7 @@ def on_the_device(case: DeviceCase) -> Iterator[DeviceFinding]:
 
 
 def _hidden_otherwise(case: DeviceCase, copies: pd.DataFrame) -> str | None:
-    """Return how much of the copies kernels hide, where that is what changed and not the copies themselves; None elsewhere."""
+    """Return how much of the copies kernels hide if this changed and the copies did not; else None."""
     lasted = {key: float(copies[f"{key}_duration_ns"].sum()) for key in SIDES}
     if min(lasted.values()) <= 0 or abs(lasted["b"] - lasted["a"]) > _SAME * max(lasted.values()):
         return None
@@ -113,13 +111,13 @@ def _hidden_otherwise(case: DeviceCase, copies: pd.DataFrame) -> str | None:
     if abs(hidden["b"] - hidden["a"]) < abs(lasted["b"] - lasted["a"]):
         return None
     return (
-        "the copies take as long on both sides, and kernels overlap (hide) "
+        "the copies last equally long on both sides, and kernels overlap (hide) "
         f"{words.duration(hidden['a'])} of them in {case.a.name}, {words.duration(hidden['b'])} in {case.b.name}"
     )
 
 
 def _is_more_than_pace(rows: pd.DataFrame) -> bool:
-    """Return whether more differs than the speed of copies of the same bytes from the same memory, which wavers."""
+    """Return whether more differs than the rate of copies of the same bytes from the same memory, which varies by itself."""
     copies = rows[(rows["part"] == COPY).to_numpy(bool)]
     moved = [float(copies[f"{key}_bytes"].sum()) for key in SIDES]
     times = [float(copies[f"{key}_ns"].sum()) for key in SIDES]
@@ -129,12 +127,12 @@ def _is_more_than_pace(rows: pd.DataFrame) -> bool:
 
 
 def _fills(case: DeviceCase) -> list[pd.DataFrame]:
-    """Return the operators that copy or set memory, where operators stand for kernels: they wait for one another."""
+    """Return the operators that copy or set memory if operators stand for kernels: they wait for one another."""
     return [case.kernels(["copy"])] if any(is_host_timed(side.trace) for side in (case.a, case.b)) else []
 
 
 def _operators(case: DeviceCase) -> list[str]:
-    """Return a sentence a side on its operators that copy or set memory: what they are called and how long they last."""
+    """Return a sentence per side on its operators that copy or set memory: their names and durations."""
     result = []
     for key in SIDES:
         operators = case.side(key).trace.operators
@@ -164,7 +162,7 @@ def _why(case: DeviceCase, rows: pd.DataFrame, slow: str) -> tuple[str, str]:
     if case.on_cpu == fast and lasted[fast] <= 0:
         if is_host_timed(case.side(slow).trace):
             return (
-                f"{case.side(fast).name} computes on the CPU and needs none; they hold the first use of the device, too",
+                f"{case.side(fast).name} computes on the CPU and needs none; their time includes the first use of the device",
                 "medium",
             )
         return f"{case.side(fast).name} computes on the CPU and needs none", "high"
@@ -176,17 +174,17 @@ def _why(case: DeviceCase, rows: pd.DataFrame, slow: str) -> tuple[str, str]:
 
 
 def _by_calls(case: DeviceCase, slow: str, fast: str, both: str) -> tuple[str, str]:
-    """Return what calls tell of copies whose times alone totals know: whether memory is pinned, and may copies overlap."""
+    """Return a reason from the calls of totals, which only have the copies' times: pinned memory, or copies that may overlap."""
     slower, faster = case.side(slow).name, case.side(fast).name
     if calls.makes(case.side(fast), call_totals.PINNED) and not calls.makes(case.side(slow), call_totals.PINNED):
-        return f"pinned memory in {faster}, which allocates it (cudaHostAlloc or alike), none in {slower}", "medium"
+        return f"pinned memory in {faster}, which allocates it (cudaHostAlloc or similar), none in {slower}", "medium"
     if calls.makes(case.side(slow), call_totals.STREAMS):
-        return f"{both}, where they may overlap on several streams: which is over sooner totals do not tell", "low"
+        return f"{both}; they may overlap on several streams, and totals do not show which side is done sooner", "low"
     return both, "medium"
 
 
 def _are_small(copies: pd.DataFrame, slow: str, fast: str) -> bool:
-    """Return whether it is their number that takes the time: many short copies on one side, far fewer on the other."""
+    """Return whether their number takes the time: many short copies on one side, far fewer on the other."""
     if set(copies["kind"]) == {"unified memory"}:
         return False  # pages move by themselves
     counts = {key: float(copies[f"{key}_count"].sum()) for key in SIDES}
@@ -195,7 +193,7 @@ def _are_small(copies: pd.DataFrame, slow: str, fast: str) -> bool:
 
 
 def _number(copies: pd.DataFrame, key: str) -> str:
-    """Return how many copies there are, and how long one takes."""
+    """Return the number of copies and their mean duration, in words."""
     count = float(copies[f"{key}_count"].sum())
     if not count:
         return "none"
@@ -204,7 +202,7 @@ def _number(copies: pd.DataFrame, key: str) -> str:
 
 
 def _remedy(case: DeviceCase, rows: pd.DataFrame, slow: str) -> str:
-    """Return what to do, which is not to pin memory where that is pinned."""
+    """Return the remedy: pinning memory only if it is not pinned already."""
     copies = rows[(rows["part"] == COPY).to_numpy(bool)]
     moved, fast = {key: float(copies[f"{key}_bytes"].sum()) for key in SIDES}, "a" if slow == "b" else "b"
     if _are_small(copies, slow, fast):
@@ -239,7 +237,7 @@ def _durations(case: DeviceCase, rows: pd.DataFrame) -> str:
 
 
 def _of_narrower_types(case: DeviceCase, rows: pd.DataFrame) -> list[str]:
-    """Return a sentence where the side that copies fewer bytes is the one that computes in narrower types."""
+    """Return a sentence if the side that copies fewer bytes computes in narrower types."""
     moved = {key: float(rows[f"{key}_bytes"].sum()) for key in SIDES}
     narrow = precision.narrower(case.all_kernels())
     if narrow is None or moved[narrow] >= (1 - _SAME) * moved["b" if narrow == "a" else "a"]:
@@ -248,7 +246,7 @@ def _of_narrower_types(case: DeviceCase, rows: pd.DataFrame) -> list[str]:
 
 
 def _moved(case: DeviceCase, rows: pd.DataFrame) -> list[str]:
-    """Return a sentence on how many bytes are copied, where that is known."""
+    """Return a sentence on the number of bytes copied, if known."""
     if not rows["a_bytes"].sum() and not rows["b_bytes"].sum():
         return []
     return [f"They move {_bytes(rows, 'a')} in {case.a.name}, {_bytes(rows, 'b')} in {case.b.name}."]

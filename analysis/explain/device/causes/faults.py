@@ -1,4 +1,4 @@
-"""Page faults of unified memory: kernels wait while pages that they touch are moved to their device or mapped there."""
+"""Unified memory: kernels wait for page faults that move or map the pages they touch, or read pages that stay on the host."""
 
 from __future__ import annotations
 
@@ -6,46 +6,112 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from kernelscope.analysis.accounting.amounts import size
+from kernelscope.analysis.accounting.device_account import COMPUTE, COPY
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 from kernelscope.analysis.trace import Trace, page_faults
 from kernelscope.analysis.trace.page_faults import PageFaults
 
-_SHARE = 0.5  # of what kernels' time differs by: by so much the time of page faults must differ
-_AS_OFTEN = 0.02  # by which counts of the same kernels differ
+CAUSE = "page faults of unified memory"
+_SHARE = 0.5  # of the difference in kernel time, by which the time of page faults must differ
+_NOTED = 0.1  # of the difference of the steps
+_AS_OFTEN = 0.02  # by which counts of the same kernels may differ
 _PREFETCH = "cudaMemPrefetchAsync"
 _REMEDY = f"{_PREFETCH} before the kernel (and after it for the host), cudaMemAdvise, or cudaMalloc with explicit copies"
 _REST = f"{_PREFETCH} of all that the kernel touches, its results too; cudaMemAdvise, or cudaMalloc with explicit copies"
+_EVICTED = 2 << 20  # bytes: the driver evicts pages to the host in blocks of this size
+_MUCH = 0.5  # of the bytes moved to the device: if more move back, in blocks of about that size, the data does not fit
+_FITS = "work on parts of the data that fit into the device's memory, one after the other: it is moved to the host and back"
+_NEAR = (
+    "keep the data on the device: no cudaMemAdviseSetPreferredLocation or cudaMemAdviseSetAccessedBy that leaves it on the host, "
+    f"{_PREFETCH} to the device"
+)
 
 
 def longer_waits(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """The same kernels take longer, by much of which page faults of unified memory take longer."""
+    """The same kernels take longer, and longer page faults of unified memory are a large part of it."""
     found = {key: page_faults.of_device(case.side(key).trace, case.side(key).account.device) for key in SIDES}
     a, b = found["a"], found["b"]
     if a is None or b is None or a.ns == b.ns:
         return
     more = b.ns - a.ns
-    rows = _moved(case.kernels(), 1 if more > 0 else -1)
+    rows = _moved(_touching(case), 1 if more > 0 else -1)
     if rows.empty or abs(more) < _SHARE * abs(int(rows["delta_ns"].sum())):
         return
     slow, slower, _, faster = words.slower(case, rows)
     title = f"kernels wait longer for page faults of unified memory in {slower} than in {faster}: {_both(case, a, b)}"
-    sentences = ["A kernel waits while page faults are served: that is part of its time.", *words.both(case, rows)]
+    kernels = rows[(rows["part"] == COMPUTE).to_numpy(bool)]
+    sentences = ["A kernel waits while its page faults are served, and this is part of its time.", *words.both(case, kernels)]
+    sentences += _evicted(case, slow) + words.by_number(rows)
     if a.of_cpu or b.of_cpu:
         sentences.append(f"Page faults of the CPU: {a.of_cpu:,} in {case.a.name}, {b.of_cpu:,} in {case.b.name}.")
-    yield DeviceFinding(
-        "page faults of unified memory", title, rows["row"].tolist(), "medium", sentences, remedy(case.side(slow).trace)
+    yield DeviceFinding(CAUSE, title, rows["row"].tolist(), "medium", sentences, remedy(case.side(slow).trace))
+
+
+def far_memory(case: DeviceCase) -> Iterator[DeviceFinding]:
+    """The same kernels take longer on the side whose device reads memory that stays on the host."""
+    found = {key: page_faults.of_device(case.side(key).trace, case.side(key).account.device) for key in SIDES}
+    remote = [0 if one is None else one.remote for one in found.values()]
+    if (remote[0] > 0) == (remote[1] > 0):
+        return
+    rows = _moved(_touching(case), 1 if remote[1] else -1)
+    if rows.empty:
+        return
+    _, slower, _, faster = words.slower(case, rows)
+    title = (
+        f"kernels read memory that stays on the host in {slower}, over the bus, and none in {faster}: {words.of_rows(case, rows)}"
+    )
+    kernels = rows[(rows["part"] == COMPUTE).to_numpy(bool)]
+    sentences = [f"Mappings of host memory: {max(remote):,} in {slower}.", *words.changes(case, kernels)]
+    yield DeviceFinding("memory on the host", title, rows["row"].tolist(), "medium", sentences, _NEAR)
+
+
+def note(case: DeviceCase) -> list[str]:
+    """Note that page faults or mappings differ by a good part of the difference; nothing if they do not."""
+    found = [page_faults.of_device(case.side(key).trace, case.side(key).account.device) for key in SIDES]
+    a, b = found
+    apart = abs(case.b.account.step_ns - case.a.account.step_ns)
+    if a is None or b is None or abs(b.ns - a.ns) < _NOTED * apart or a.ns == b.ns:
+        return []
+    return [f"page faults of unified memory are part of the kernels' time: {_both(case, a, b)}"]
+
+
+def _touching(case: DeviceCase) -> pd.DataFrame:
+    """Return the rows that may touch unified memory: kernels, and copies on the device."""
+    left = case.left
+    on_device = (left["part"] == COPY) & (left["kind"] == "device to device")
+    return pd.concat([case.kernels(), left[on_device.to_numpy(bool)]])
+
+
+def _evicted(case: DeviceCase, key: str) -> list[str]:
+    """Return a sentence on pages that were evicted to the host, if the data does not fit into the device's memory."""
+    moved = evicted(case.side(key).trace)
+    return (
+        [f"In {case.side(key).name}, {size(moved)} were evicted to the host: more data than the device holds."] if moved else []
     )
 
 
+def evicted(trace: Trace) -> int:
+    """Return how many bytes were evicted to the host because the device's memory was full; 0 if the data seems to fit."""
+    copies = trace.copies[(trace.copies["operation"] == page_faults.UNIFIED).fillna(False).to_numpy(bool)]
+    sums = copies.groupby(copies["memory"].astype("string"))[["bytes", "count"]].sum()
+    moved = {name: float(sums["bytes"].get(name, 0)) for name in ("host to device", "device to host")}
+    mean = moved["device to host"] / max(float(sums["count"].get("device to host", 0)), 1.0)
+    full = mean > _MUCH * _EVICTED and moved["device to host"] > _MUCH * moved["host to device"]
+    return int(moved["device to host"]) if full else 0
+
+
 def remedy(trace: Trace) -> str:
-    """Return what to do, which is not to begin with prefetching where the program does that already."""
+    """Return the remedy; if the program already prefetches, it is to prefetch all data."""
+    if evicted(trace):
+        return _FITS
     names = pd.concat([trace.calls["name"].astype("string"), trace.totals["name"].astype("string")])
     return _REST if names.str.startswith(_PREFETCH).fillna(False).any() else _REMEDY
 
 
 def groups(one: PageFaults) -> str:
-    """Return how long groups of page faults took, and how many they are: 1.61 ms in 12 groups."""
+    """Return the time and number of groups of page faults: 1.61 ms in 12 groups."""
     return f"{words.duration(one.ns)} in {one.groups:,} group{'' if one.groups == 1 else 's'}"
 
 
@@ -55,17 +121,19 @@ def _both(case: DeviceCase, a: PageFaults, b: PageFaults) -> str:
 
 
 def _moved(rows: pd.DataFrame, direction: int) -> pd.DataFrame:
-    """Return the kernels whose time moves in a direction: those that both sides execute as often, and others as a whole.
+    """Return the kernels whose time moves in a direction: each that both sides execute as often, and all others together.
 
-    Others, which one side has, are the same work under other names where there are as many on both sides.
+    Others run on one side only. If each side has as many of them, they are the same work under other names. Kernels that each
+    take longer count even if one side executes them more often.
     """
     one_sided = ((rows["a_count"] <= 0) != (rows["b_count"] <= 0)).to_numpy(bool)
     same, others = rows[~one_sided], rows[one_sided]
     often = (same["b_count"] - same["a_count"]).abs() <= _AS_OFTEN * same["a_count"]
-    same = same[(often & (direction * same["delta_ns"] > 0)).to_numpy(bool)]
+    each = direction * (words.longer_each(same) - words.more_often(same)) > 0
+    same = same[((often | each) & (direction * same["delta_ns"] > 0)).to_numpy(bool)]
     before, after = float(others["a_count"].sum()), float(others["b_count"].sum())
     as_many = abs(after - before) <= _AS_OFTEN * before and direction * int(others["delta_ns"].sum()) > 0
     return pd.concat([same, others]) if as_many else same
 
 
-RULES = (longer_waits,)
+RULES = (longer_waits, far_memory)

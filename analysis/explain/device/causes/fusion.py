@@ -1,4 +1,4 @@
-"""Fusion: many small kernels on one side, few on the other that do the same: compilers, and fused optimizers."""
+"""Fusion: one side does in a few kernels what the other does in many small ones, by a compiler or a fused optimizer."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _OPTIMIZER = re.compile(r"(?i)multi_tensor|fused_?(?:adam|sgd|lamb|adagrad)|fore
 _COMPILED = re.compile(
     r"(?i)^(?!at::native::).*fused_|^triton_|CudaCodeGen|nvfuser|^kernel\d+$|_fusion|^fusion|^Xla|^_Xla|jit_|TensorIteratorFused"
 )
-_FEWER = 0.85  # launches of small kernels that are left
-_LEAST = {False: 5, True: 3}  # small kernels of the side that has many, in a step; in totals, which may be of one
+_FEWER = 0.85  # of the launches of small kernels may be left, at most
+_LEAST = {False: 5, True: 3}  # small kernels on the side that has more, by whether both are totals
 _COUNTS = 0.02  # share by which counts of a kernel must differ
 
 
 def fused(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """One side executes fewer small kernels for the same work, and kernels that fuse them, which the other does not have."""
+    """One side executes fewer small kernels for the same work, and has fused kernels that the other does not have."""
     if not case.same_device:
         return
     rows = case.kernels((*SMALL, "unknown", "layout", "embedding", "pooling"))
@@ -50,7 +50,7 @@ def fused(case: DeviceCase) -> Iterator[DeviceFinding]:
     )
     sentences = [
         f"{words.of_rows(case, mine)} {case.per}: {words.duration(float(removed['delta_ns'].sum()))} "
-        f"of kernels that are fewer or gone, +{words.duration(float(added['delta_ns'].sum()))} of others.",
+        f"from kernels that are fewer or gone, +{words.duration(float(added['delta_ns'].sum()))} from others.",
         *words.both(case, mine),
         *compiled.sentences(case),
     ]
@@ -63,10 +63,10 @@ def fused(case: DeviceCase) -> Iterator[DeviceFinding]:
 
 
 def _slower(case: DeviceCase, rows: pd.DataFrame, few: str, many: str) -> DeviceFinding:
-    """Return the finding that kernels which fuse others take longer than these."""
+    """Return the finding that fused kernels take longer than the kernels that they replace."""
     fused, others = case.side(few).name, case.side(many).name
-    title = f"fused kernels of {fused} take longer than what they stand for in {others}: {words.of_rows(case, rows)}"
-    remedy = f"leave that part in {fused} as it is in {others}, or try another version or mode of the compiler"
+    title = f"fused kernels of {fused} take longer than the kernels of {others} that they replace: {words.of_rows(case, rows)}"
+    remedy = f"leave this part in {fused} as it is in {others}, or try another version or mode of the compiler"
     return DeviceFinding("fusion", title, rows["row"].tolist(), "medium", words.both(case, rows), remedy, structural=True)
 
 
@@ -75,7 +75,7 @@ def _plain(name: str) -> str:
 
 
 def _differs(rows: pd.DataFrame, few: str, many: str) -> pd.Series[bool]:
-    """Return which kernels the sides execute not equally often."""
+    """Return which kernels the sides do not execute equally often."""
     a, b = rows[f"{few}_count"], rows[f"{many}_count"]
     return (a - b).abs() > _COUNTS * pd.concat([a, b], axis=1).max(axis=1)
 

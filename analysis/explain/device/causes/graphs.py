@@ -1,4 +1,4 @@
-"""CUDA graphs whose kernels were not recorded, and CUDA graphs against kernels that are launched one by one."""
+"""CUDA graphs whose kernels were not recorded, and CUDA graphs compared with kernels launched one by one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MANY = 5  # times as many launches without graphs
 
 
 def opaque(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """One side's work is inside of CUDA graphs, of which the capture shows the whole and no kernel."""
+    """One side works in CUDA graphs that the capture shows as a whole, without their kernels."""
     left = case.left
     graphs = left[(left["part"] == GRAPH).to_numpy(bool)]
     if graphs.empty:
@@ -28,7 +28,7 @@ def opaque(case: DeviceCase) -> Iterator[DeviceFinding]:
     if min(times.values()) > 0.1 * max(times.values()):
         yield DeviceFinding(
             "CUDA graphs", f"the CUDA graphs themselves take {words.of_rows(case, graphs)}", graphs["row"].tolist(), "medium",
-            ["Their kernels were not recorded: what of them differs cannot be told."],
+            ["Their kernels were not recorded, so their difference cannot be split."],
             f"record them: {RECORD_GRAPHS}", structural=True)  # fmt: skip
         return
     rows = pd.concat([graphs, case.kernels()])
@@ -39,13 +39,13 @@ def opaque(case: DeviceCase) -> Iterator[DeviceFinding]:
         f"{case.side(mine).name} computes in CUDA graphs, {other.name} launches kernels one by one: {words.of_rows(case, rows)}",
         rows["row"].tolist(),
         "medium",
-        [f"Graphs, whose kernels were not recorded, take {words.duration(times[mine])} of a step of {case.side(mine).name}.",
+        [f"Graphs, whose kernels were not recorded, take {words.duration(times[mine])} {case.per} in {case.side(mine).name}.",
          *words.both(case, case.kernels())],
         f"to compare kernel by kernel, record with {RECORD_GRAPHS}", structural=True)  # fmt: skip
 
 
 def replayed(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """One side launches CUDA graphs, whose kernels were recorded, the other kernel by kernel: its device waits for that."""
+    """One side launches CUDA graphs, whose kernels were recorded; the other launches each kernel, and its device waits."""
     launches = {key: _launches(case.side(key)) for key in SIDES}
     idle = case.idle([*PACE, idle_causes.QUEUED])
     slow, slower, fast, faster = words.slower(case, idle)

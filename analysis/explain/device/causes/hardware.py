@@ -1,4 +1,4 @@
-"""Other devices: what their ceilings predict for each kind of kernel, and what is seen."""
+"""Other devices: the change that their ceilings predict for each kind of kernel, and the one that is measured."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ REMEDY = "compare on one device to see what the programs themselves differ by"
 
 
 def other_device(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """The sides ran on other models of device: each kind of kernel against what their ceilings predict."""
+    """The sides ran on different models of device: compare each kind of kernel with the prediction of their ceilings."""
     if case.same_device:
         return
     sheets = lookup(case.a.hardware), lookup(case.b.hardware)
     rows = case.kernels()
     if any(is_host_timed(side.trace) for side in (case.a, case.b)):
-        rows = rows[(rows["kind"] != "copy").to_numpy(bool)]  # which are copies as well (see copies)
+        rows = rows[(rows["kind"] != "copy").to_numpy(bool)]  # these count as copies (see copies)
     for kind in rows["kind"].dropna().unique():
         mine = rows[(rows["kind"] == kind).to_numpy(bool)]
         if not (mine["a_ns"].any() and mine["b_ns"].any()):
-            continue  # what one side does not do at all is no matter of its device
+            continue  # work that one side does not do at all is not due to its device
         yield _of_kind(case, str(kind), mine, sheets)
 
 
@@ -49,16 +49,16 @@ def _of_kind(case: DeviceCase, kind: str, rows: pd.DataFrame, sheets: tuple[Data
     if predicted is not None and not near:
         sentences.append(f"Their ceilings do not explain it: {why}.")
     if predicted is None:
-        sentences.append("What their ceilings predict is not known.")
+        sentences.append("The prediction of their ceilings is unknown.")
     elif near and predicted:
-        sentences.append(f"What remains beyond the ceilings: {words.percent((b / a) / predicted)}.")
+        sentences.append(f"Left beyond the ceilings: {words.percent((b / a) / predicted)}.")
     return DeviceFinding(
         "other hardware", title, rows["row"].tolist(), "high" if near and same_count else "medium", sentences, REMEDY
     )
 
 
 def _predicted(kind: str, rows: pd.DataFrame, sheets: tuple[Datasheet | None, Datasheet | None]) -> tuple[float | None, str]:
-    """Return the ratio of times that ceilings predict, and in words by which; (None, "") where they are not known."""
+    """Return the ratio of times that ceilings predict, and the reason in words; (None, "") if they are unknown."""
     a, b = sheets
     if a is None or b is None:
         return None, ""
@@ -78,17 +78,17 @@ def _predicted(kind: str, rows: pd.DataFrame, sheets: tuple[Datasheet | None, Da
 
 
 def _type(rows: pd.DataFrame, key: str) -> str | None:
-    """Return the type in which a side spends most time; None where none is known."""
+    """Return the type in which a side spends most time; None if none is known."""
     times = rows.groupby(f"{key}_dtype")[f"{key}_ns"].sum()
     return str(times.idxmax()) if len(times) and times.max() > 0 else None
 
 
 def _types(case: DeviceCase, kind: str, rows: pd.DataFrame) -> str:
-    """Return the types in which the sides compute, as the end of a sentence; nothing where they are the same or not known."""
+    """Return the types in which the sides compute, as the end of a sentence; "" if they are the same or unknown."""
     a, b = (_type(rows, key) for key in SIDES)
     if kind not in MAIN or not a or not b or a == b:
         return ""
-    return f"; most of it is computed in {a} in {case.a.name}, in {b} in {case.b.name}"
+    return f"; {case.a.name} computes mostly in {a}, {case.b.name} in {b}"
 
 
 def _tera(value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""Idle time: the device waits for input, for the host's own work, for a synchronisation, for compilation or for memory."""
+"""Idle time: the device waits for input, the host's own work, a synchronisation, compilation or memory."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from kernelscope.analysis.explain.device.compiled import in_steps
 INPUT = (idle.FETCHING, idle.BETWEEN)
 _SYNCHRONISES = re.compile(r"(?:Device|Stream|Event|Ctx)Synchronize")
 _READING = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal")
-_MORE_WAITS = 0.9  # a step
-_MOSTLY = 0.5  # share of the idle time that must begin while the host waits
-_AS_MANY = 0.02  # share by which numbers of kernels are the same
+_MORE_WAITS = 0.9  # per step
+_MOSTLY = 0.5  # share of the difference
+_AS_MANY = 0.02  # share within which numbers of kernels are equal
 _NEARLY_ALL = 0.9
-_OPENING = "before the step's first operator, where input is made ready"
+_OPENING = "before the step's first operator, where input is prepared"
 _FOLLOWS = "nothing: it follows from the longer work of the device"
-_OWN_WORK = "see what the program does between launches: its stacks (with_stack=True of torch.profiler), or ranges of its own"
+_OWN_WORK = "record what the program does between launches: stacks (with_stack=True of torch.profiler), or ranges of its own"
 _THAT_CODE = "make these functions quicker, or run them ahead of the step: on other threads or processes, or on the device"
 _SYNCHRONISE = {
     "pytorch": "wait for the device once, at the end of the step: no .item(), .cpu(), nonzero() or synchronize() within it",
-    "": "see what the host waits for, and wait for it once, when all is launched",
+    "": "see what the host waits for, and wait once, after everything is launched",
 }
 _COPIES = {
     "pytorch": "copy without waiting: pin_memory=True of the DataLoader, .to(device, non_blocking=True), results by .cpu() once",
-    "": "copy from and to pinned memory by asynchronous calls, and what is read back once, when all is launched",
+    "": "use pinned memory and asynchronous copies, and read results back once, after everything is launched",
 }
 _LOADER = {
     "pytorch": "more workers: DataLoader(num_workers=..., prefetch_factor=..., persistent_workers=True); decode on the device",
@@ -42,36 +42,36 @@ _DALI = "DALI: more num_threads and prefetch_queue_depth, and decoding and augme
 _LAUNCHES = {
     "pytorch": "fewer, larger kernels and less Python between them: torch.compile(mode='reduce-overhead'), CUDA graphs",
     "tensorflow": "tf.function(jit_compile=True)",
-    "": "fewer, larger kernels, CUDA graphs, and less work of the host between launches",
+    "": "fewer, larger kernels, CUDA graphs, and less host work between launches",
 }
 
 _GAPS = {
-    "pytorch": "fewer, larger kernels: torch.compile, fused optimizers; CUDA graphs shorten what is left between them",
-    "": "fewer, larger kernels, or CUDA graphs, in which the device begins the next kernel sooner",
+    "pytorch": "fewer, larger kernels: torch.compile, fused optimizers; CUDA graphs shorten the gaps that are left",
+    "": "fewer, larger kernels, or CUDA graphs, in which the device starts the next kernel sooner",
 }
 
 
 def on_other_processors(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """Nothing runs on the CPU of one side, or on the accelerator of the other: both are told as what they are."""
+    """Nothing runs on the CPU of one side, or on the accelerator of the other: idle time of unlike devices."""
     rows = case.left[(case.left["part"] == IDLE).to_numpy(bool)]
     if case.on_cpu is None or rows.empty:
         return
     slow, _, _, _ = words.slower(case, rows)
     a, b = (float(rows[f"{key}_ns"].sum()) for key in SIDES)
     title = (
-        f"other hardware: in {case.a.name} nothing runs on {case.a.computes_on} for {words.duration(a)} {case.per}, "
-        f"in {case.b.name} nothing on {case.b.computes_on} for {words.duration(b)}"
+        f"other hardware: nothing runs on {case.a.computes_on} for {words.duration(a)} {case.per} in {case.a.name}, "
+        f"nothing on {case.b.computes_on} for {words.duration(b)} in {case.b.name}"
     )
     sentences = [
         _busy(case).replace("The device is", "It is"),
         *_where(rows, slow),
-        f"The first use of a device may be in it, which {case.side(case.on_cpu).name} does not have.",
+        f"It may include the first use of a device, which {case.side(case.on_cpu).name} does not have.",
     ]
-    yield DeviceFinding("other hardware", title, _ids(rows), "medium", sentences, "use the device once before what is timed")
+    yield DeviceFinding("other hardware", title, _ids(rows), "medium", sentences, "use the device once before the timed part")
 
 
 def waiting_for_input(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """The device idles while the next batch is made ready."""
+    """The device is idle while the next batch is prepared."""
     rows = case.idle(INPUT)
     slow, slower, _, faster = words.slower(case, rows)
     between = float(rows.loc[(rows["cause"] == idle.BETWEEN).to_numpy(bool), "delta_ns"].abs().sum())
@@ -83,7 +83,7 @@ def waiting_for_input(case: DeviceCase) -> Iterator[DeviceFinding]:
         *_where(rows, slow),
     ]
     if guessed:
-        sentences.append("That is before a step's first copy to the device, when its thread is in no call and in no range.")
+        sentences.append("This is before a step's first copy to the device, while its thread is in no call and no range.")
     yield DeviceFinding(
         "input pipeline",
         f"the device idles waiting for data loading{_longer(case, rows, slower, faster)}",
@@ -95,7 +95,7 @@ def waiting_for_input(case: DeviceCase) -> Iterator[DeviceFinding]:
 
 
 def _input_remedy(case: DeviceCase, slow: str) -> str:
-    """Return how the side that waits longer gets its batches sooner: as the other does where the device prepares its own."""
+    """Return how the side that waits longer can get its batches sooner: like the other side, if that uses DALI."""
     if uses_dali(case.side(slow).trace):
         return _DALI
     other = next(side for side in SIDES if side != slow)
@@ -106,7 +106,7 @@ def _input_remedy(case: DeviceCase, slow: str) -> str:
 
 
 def waits_of_the_host(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """One side's host waits for the device more often, so that it cannot launch ahead: then the device waits for the host."""
+    """One side's host waits for the device more often, so it cannot launch ahead, and then the device waits for the host."""
     rows = case.idle([*PACE, idle.SYNCHRONISING, idle.COPYING])
     slow, slower, other, faster = words.slower(case, rows)
     waits = {key: _waits(case, key) for key in ("a", "b")}
@@ -114,11 +114,11 @@ def waits_of_the_host(case: DeviceCase) -> Iterator[DeviceFinding]:
         return
     after = case.side(slow).account.waited_ns - case.side(other).account.waited_ns
     if after < _MOSTLY * abs(float(rows["delta_ns"].sum())):
-        return  # the device runs out of work when the host does not wait: it is slow to launch
+        return  # the device runs out of work while the host does not wait: the host is slow to launch
     reads = {key: _reads(case, key) for key in ("a", "b")}
     sentences = [
         f"Waits of the host {case.per}: {words.count(waits['a'])} in {case.a.name}, {words.count(waits['b'])} in {case.b.name}.",
-        f"The device idles for the host: {words.of_rows(case, rows)} {case.per}.",
+        f"The device is idle, waiting for the host: {words.of_rows(case, rows)} {case.per}.",
         *_where(rows, slow),
     ]
     if reads[slow] > reads[other]:
@@ -127,12 +127,12 @@ def waits_of_the_host(case: DeviceCase) -> Iterator[DeviceFinding]:
             f"{words.count(reads['a'])} and {words.count(reads['b'])} {case.per}."
         )
     longer = _longer(case, rows, slower, faster)
-    title = f"synchronisation: the host waits for the device and cannot launch ahead, the device idles{longer}"
+    title = f"synchronisation: the host waits for the device and cannot launch ahead; the device idles{longer}"
     yield DeviceFinding("synchronisation", title, _ids(rows), "medium", sentences, words.remedy(case, _SYNCHRONISE, slow))
 
 
 def _waits(case: DeviceCase, key: str) -> float:
-    """Return how often per step a side's host waits for the device: calls that synchronise, and copies to pageable memory."""
+    """Return how often per step a side's host makes a call that synchronises with the device."""
     trace, steps = case.side(key).trace, max(len(case.side(key).account.lengths), 1)
     calls = trace.calls
     names = [name for name in calls["name"].cat.categories if _SYNCHRONISES.search(str(name))]
@@ -140,13 +140,14 @@ def _waits(case: DeviceCase, key: str) -> float:
 
 
 def _reads(case: DeviceCase, key: str) -> float:
+    """Return how often per step a side's operators read values from the device."""
     trace, steps = case.side(key).trace, max(len(case.side(key).account.lengths), 1)
     operators = trace.operators
     return float(in_steps(operators[operators["name"].isin(_READING).to_numpy(bool)], trace).sum()) / steps
 
 
 def host_bound(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """The device idles while the host gets its next work ready."""
+    """The device is idle while the host prepares its next work."""
     rows = case.idle(PACE)
     slow, slower, _, faster = words.slower(case, rows)
     if _follows(case, rows):
@@ -166,18 +167,18 @@ def host_bound(case: DeviceCase) -> Iterator[DeviceFinding]:
     sentences += compiled.sentences(case)
     alone = _launches_nothing(rows, launches)
     if not alone and not _mostly(rows) and host_pace.same_calls(case) is not None:
-        return  # the host does the same at another pace
+        return  # the host does the same work at another pace
     delta = float(rows["delta_ns"].sum())
     early = host_pace.before_operators(case)
     opening = alone and early * delta > 0 and abs(early) > _MOSTLY * abs(delta)
     if opening:
-        when = "before the step's first operator, where programs make their input ready"
+        when = "before the step's first operator, where programs prepare their input"
         sentences.append(f"{words.duration(abs(early))} of the difference {case.per} is {when}.")
     if alone:
-        sentences.append("As many kernels are launched on both sides, and most of the difference is time in which none is.")
+        sentences.append("Both sides launch as many kernels, and most of the difference is time in which the host launches none.")
     yield DeviceFinding(
         "host-bound",
-        f"host-bound: the device idles for the host's own work{_opening(early, delta) if opening else ''}"
+        f"host-bound: the device idles while the host works{_opening(early, delta) if opening else ''}"
         f"{_longer(case, rows, slower, faster)}{_mostly(rows)}",
         _ids(rows),
         "medium" if case.few or alone else "high",
@@ -187,19 +188,19 @@ def host_bound(case: DeviceCase) -> Iterator[DeviceFinding]:
 
 
 def _opening(early: float, delta: float) -> str:
-    """Return where the host works, in words, of so much of the difference."""
+    """Return in words when the host works, and whether this is all or most of the difference."""
     return f", {'' if abs(early) > _NEARLY_ALL * abs(delta) else 'mostly '}{_OPENING}"
 
 
 def _follows(case: DeviceCase, rows: pd.DataFrame) -> bool:
-    """Return whether the device idles less where its step is longer, because it is busy longer: that is no gain of its own."""
+    """Return whether the longer step is idle less because its device is busy longer: that is no gain of its own."""
     idle, busy = float(rows["delta_ns"].sum()), case.b.account.busy_ns - case.a.account.busy_ns
     step = case.b.account.step_ns - case.a.account.step_ns
     return idle * step < 0 and busy * step > 0 and abs(busy) >= abs(idle)
 
 
 def _launches_nothing(rows: pd.DataFrame, launches: dict[str, float]) -> bool:
-    """Return whether both sides launch as many kernels, and most of the difference is time in which the host launches none."""
+    """Return whether both sides launch as many kernels, and for most of the difference the host launches none."""
     if abs(launches["a"] - launches["b"]) > _AS_MANY * max(launches.values()):
         return False
     own = rows[rows["cause"].isin((idle.PROGRAM, idle.UNSEEN, idle.RANGE)).to_numpy(bool)]
@@ -208,7 +209,7 @@ def _launches_nothing(rows: pd.DataFrame, launches: dict[str, float]) -> bool:
 
 
 def synchronisation(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """The device idles around the host's waits for it."""
+    """The device is idle around the host's waits for it."""
     yield from _simple(
         case, [idle.SYNCHRONISING], "synchronisation", "the device idles around synchronisation",
         words.remedy(case, _SYNCHRONISE, words.slower(case, case.idle([idle.SYNCHRONISING]))[0]),
@@ -216,15 +217,23 @@ def synchronisation(case: DeviceCase) -> Iterator[DeviceFinding]:
 
 
 def compiling(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """The device idles while code is compiled or loaded."""
+    """The device is idle while code is compiled or loaded."""
     yield from _simple(
         case, [idle.COMPILING], "compilation in steps", "the device idles while code is compiled or loaded",
         "keep shapes the same from step to step, and leave the first steps out of the capture",
     )  # fmt: skip
 
 
+def capturing(case: DeviceCase) -> Iterator[DeviceFinding]:
+    """The device is idle while a graph is captured."""
+    yield from _simple(
+        case, [idle.CAPTURING], "graph capture", "nothing runs while a CUDA or HIP graph is captured",
+        "capture graphs before the steps that are measured, and record their replays",
+    )  # fmt: skip
+
+
 def allocating(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """The device idles while memory is allocated or freed."""
+    """The device is idle while memory is allocated or freed."""
     yield from _simple(
         case, [idle.ALLOCATING], "allocator traffic", "the device idles while memory is allocated or freed",
         "keep memory between steps: a caching allocator, no empty_cache() in the loop",
@@ -232,7 +241,7 @@ def allocating(case: DeviceCase) -> Iterator[DeviceFinding]:
 
 
 def copying(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """The device idles while the host is in calls that copy, as often on both sides (else see `waits_of_the_host`)."""
+    """The device is idle while the host is in calls that copy, as often on both sides (else see `waits_of_the_host`)."""
     rows = case.idle([idle.COPYING])
     yield from _simple(
         case, [idle.COPYING], "slow copying calls", f"the device idles while the host is in calls that copy{_mostly(rows)}",
@@ -241,19 +250,19 @@ def copying(case: DeviceCase) -> Iterator[DeviceFinding]:
 
 
 def between_kernels(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """The device idles between kernels that were launched in time."""
+    """The device is idle between kernels that were launched in time."""
     rows = case.idle([idle.QUEUED])
     kernels = {key: float(case.all_kernels()[f"{key}_count"].sum()) for key in SIDES}
     gaps = {key: float(rows[f"{key}_count"].sum()) for key in SIDES}
     means = {key: float(rows[f"{key}_ns"].sum()) / gaps[key] if gaps[key] else 0.0 for key in SIDES}
     slow, slower, _, faster = words.slower(case, rows)
     sentences = [
-        f"Before kernels whose launch had returned the device idles {words.of_rows(case, rows)} {case.per}.",
+        f"The device is idle before kernels whose launch had returned: {words.of_rows(case, rows)} {case.per}.",
         f"A gap lasts {words.duration(means['a'])} on average in {case.a.name}, {words.duration(means['b'])} in {case.b.name}.",
         f"Kernels {case.per}: {words.count(kernels['a'])} in {case.a.name}, {words.count(kernels['b'])} in {case.b.name}.",
     ]
     remedy = idle.AFTER_LONG_GAPS if means[slow] > idle.LONG_GAP else words.remedy(case, _GAPS, slow)
-    title = f"the device idles between kernels that are launched in time{_longer(case, rows, slower, faster)}"
+    title = f"the device idles between kernels that were launched in time{_longer(case, rows, slower, faster)}"
     yield DeviceFinding("gaps between kernels", title, _ids(rows), "medium", sentences, remedy)
 
 
@@ -269,7 +278,7 @@ def _ids(rows: pd.DataFrame) -> list[str]:
 
 
 def _longer(case: DeviceCase, rows: pd.DataFrame, slower: str, faster: str) -> str:
-    """Return how long each side idles: ": 544 ms a step in A, 34.4 ms in B"."""
+    """Return each side's idle time, as the end of a title: ": 544 ms a step in A, 34.4 ms in B"."""
     a, b = float(rows["a_ns"].sum()), float(rows["b_ns"].sum())
     slow, fast = (b, a) if b > a else (a, b)
     return f": {words.duration(slow)} {case.per} in {slower}, {words.duration(fast)} in {faster}"
@@ -280,7 +289,7 @@ def _busy(case: DeviceCase) -> str:
 
 
 def _where(rows: pd.DataFrame, slow: str) -> list[str]:
-    """Return a sentence on what the host did meanwhile, by what differs most."""
+    """Return a sentence on what the host did meanwhile, largest difference first."""
     known = rows[rows["detail"].notna().to_numpy(bool)]
     if known.empty:
         return []
@@ -298,7 +307,7 @@ def _name(detail: object) -> str:
 
 
 def _mostly(rows: pd.DataFrame) -> str:
-    """Return what holds more than half of the difference, for the title."""
+    """Return the detail with more than half of the difference, as a part of the title; "" if there is none."""
     whole = float(rows["delta_ns"].sum())
     sums = rows.dropna(subset=["detail"]).groupby("detail")["delta_ns"].sum()
     result = sums[(sums / whole) > 0.5] if whole and len(sums) else sums.iloc[:0]
@@ -312,6 +321,7 @@ RULES = (
     host_bound,
     synchronisation,
     compiling,
+    capturing,
     allocating,
     copying,
     between_kernels,

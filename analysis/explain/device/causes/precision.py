@@ -1,4 +1,4 @@
-"""Precision: products, convolutions and attention in other types."""
+"""Precision: the sides compute products, convolutions and attention in different types."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ _WIDE, _QUANTISED = ("f64", "f32", "tf32"), ("s8", "u8", "f8_e4m3", "f8_e5m2", "
 _NARROW = ("f16", "bf16")
 _WIDTHS: dict[str | None, int] = {"f64": 8, "f32": 4, "tf32": 4, "f16": 2, "bf16": 2}  # bytes
 _SINGLE = ("f32", "tf32")
-_APART = 0.3  # by which their shares of the time must differ
+_APART = 0.3  # by which the shares of 16-bit types must differ
 _MOST = 0.5  # share of the main kernels' time that one type must have
-_AS_MANY = 0.7  # of the kernels on one side, on the other
+_AS_MANY = 0.7  # of one side's kernels, that the other must have
 _CONVERT = ("layout", "cast", "copy")  # kernels that come with another type
-_PART = 0.1  # of the main kernels' time: a second type that is told
+_PART = 0.1  # of the main kernels' time, from which a second type is named
 _TO_16_BITS = "torch.autocast(dtype=torch.bfloat16) around the forward pass, or the framework's mixed precision"
 _TO_TF32 = "torch.backends.cuda.matmul.allow_tf32 = True, or torch.set_float32_matmul_precision('high')"
+_NO_GAIN = "in {0}: another implementation for {1}, or {2} as on the other side; here the narrower type is not the faster one"
 _NO_DOUBLE = "find what makes values double: .double(), float64 arrays of numpy, torch.set_default_dtype"
 
 
 def other_types(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """Most of the computation is in another type, by other kernels."""
+    """Most of the computation is in another type, in other kernels."""
     main = case.kernels(MAIN)
     types = {key: _type(main, key) for key in SIDES}
     if None in types.values() or types["a"] == types["b"] or not case.same_device or _kept(main):
@@ -49,48 +50,51 @@ def other_types(case: DeviceCase) -> Iterator[DeviceFinding]:
         f"{str(largest).capitalize()}: {words.of_rows(case, mine)} {case.per}.",
         *words.both(case, mine),
         *_flash(case, main, types),
-        f"With what comes with it, such as conversions: {words.of_rows(case, rows)}.",
+        f"With kernels that come with it, such as conversions: {words.of_rows(case, rows)}.",
     ]
     remedy = _remedy(types, "b" if delta > 0 else "a", case)
     yield DeviceFinding("precision", title, rows["row"].tolist(), "high", sentences, remedy, structural=True)
 
 
 def _of(main: pd.DataFrame, key: str) -> str:
-    """Return the type in which a side computes most, and TF32 beside f32 where it computes in both."""
+    """Return the type in which a side computes most; both f32 and TF32 if it uses both."""
     times = main.groupby(f"{key}_dtype")[f"{key}_ns"].sum().sort_values(ascending=False, kind="stable")
     both = [str(name) for name, ns in times.items() if name in _SINGLE and ns > _PART * float(times.sum())]
     return words.listed(both) if len(both) > 1 and str(times.index[0]) in _SINGLE else str(_type(main, key))
 
 
 def _flash(case: DeviceCase, main: pd.DataFrame, types: Mapping[str, str | None]) -> list[str]:
-    """Return why attention is by other kernels: flash attention, which one side has, takes 16-bit types only."""
+    """Return a sentence if only one side uses flash attention, as the other computes in a type that it does not support."""
     attention = main[(main["kind"] == "attention").to_numpy(bool)]
     flash = attention["name"].astype("string").str.contains("flash").fillna(False).to_numpy(bool)
     for key, other in (("a", "b"), ("b", "a")):
         mine, theirs = attention[flash & (attention[f"{key}_ns"] > 0)], attention[flash & (attention[f"{other}_ns"] > 0)]
         if len(mine) and theirs.empty and attention[f"{other}_ns"].sum() and types[key] in _NARROW and types[other] in _SINGLE:
-            return [f"Flash attention, which {case.side(key).name} uses, takes 16-bit types only."]
+            return [f"Flash attention, which {case.side(key).name} uses, supports 16-bit types only."]
     return []
 
 
 def _kept(main: pd.DataFrame) -> bool:
-    """Return whether one side executes most of the other's kernels, too: what it has besides is other work, not another type."""
+    """Return whether one side also executes most of the other's kernels: the rest is other work, not another type."""
     shares = []
     for key, other in (("a", "b"), ("b", "a")):
         kept = main[f"{other}_count"] >= (1 - _APART) * main[f"{key}_count"]
+        kept &= ~((main["a_dtype"] != main["b_dtype"]).fillna(False))
         shares.append(float(main.loc[kept, f"{key}_ns"].sum()) / max(float(main[f"{key}_ns"].sum()), 1.0))
     return max(shares) > _MOST
 
 
 def _remedy(types: Mapping[str, str | None], slow: str, case: DeviceCase) -> str:
-    """Return how the side that takes longer comes to the other one's type."""
+    """Return how to bring the slower side to the other's type."""
     wide, narrow = types[slow], types["a" if slow == "b" else "b"]
+    if _WIDTHS.get(wide, 0) < _WIDTHS.get(narrow, 0):
+        return _NO_GAIN.format(case.side(slow).name, wide, narrow)
     how = _NO_DOUBLE if wide == "f64" else _TO_TF32 if narrow == "tf32" else _TO_16_BITS
     return f"in {case.side(slow).name}: {how}"
 
 
 def partly(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """Some of the main kernels are in a narrower type: as many of one side only, in place of wider ones of the other."""
+    """Some of the main kernels are in a narrower type: they replace about as many wider ones of the other side."""
     if not case.same_device:
         return
     main = case.kernels(MAIN)
@@ -111,7 +115,7 @@ def partly(case: DeviceCase) -> Iterator[DeviceFinding]:
 
 
 def of_other_kernels(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """Programs without products and the like: as many kernels, in a narrower type on the side that is faster."""
+    """Programs without products and the like: about as many kernels, in a narrower type on the faster side."""
     rows = case.kernels()
     types = {key: _type(rows, key) for key in SIDES}
     counts = [float(rows[f"{key}_count"].sum()) for key in SIDES]
@@ -121,14 +125,14 @@ def of_other_kernels(case: DeviceCase) -> Iterator[DeviceFinding]:
     if _WIDTHS.get(types[slow], 0) <= _WIDTHS.get(types[fast], 0) or min(counts) < _AS_MANY * max(counts):
         return
     title = f"other types: {case.a.name} computes in {types['a']}, {case.b.name} in {types['b']}; {words.of_rows(case, rows)}"
-    remedy = f"{types[fast]} in {slower}, too, where the results allow it: fewer bytes are moved, and narrower units compute"
+    remedy = f"{types[fast]} in {slower}, too, if the results allow it: it moves fewer bytes and computes on narrower units"
     yield DeviceFinding("precision", title, rows["row"].tolist(), "medium", words.both(case, rows), remedy, structural=True)
 
 
 def _type(rows: pd.DataFrame, key: str) -> str | None:
-    """Return the type in which a side spends most of its main kernels' time; None where none is known to.
+    """Return the type in which a side spends most of its kernels' time; None if no type has half of it.
 
-    TF32 is how products of f32 are computed, beside which attention and others remain in f32: together they count as one.
+    TF32 is a way to compute products of f32, and attention and other kernels beside them stay in f32: both count as one type.
     """
     times = rows.groupby(f"{key}_dtype")[f"{key}_ns"].sum()
     whole = float(rows[f"{key}_ns"].sum())
@@ -140,14 +144,14 @@ def _type(rows: pd.DataFrame, key: str) -> str | None:
 
 
 def narrower(kernels: pd.DataFrame) -> str | None:
-    """Return the key of the side that computes much more in 16-bit types, by the time of all kernels whose names tell theirs."""
+    """Return the key of the side that computes much more in 16-bit types, by the time of kernels of known type; else None."""
     shares = {key: _narrow(kernels, key) for key in SIDES}
     apart = shares["b"] - shares["a"]
     return None if abs(apart) < _APART else "b" if apart > 0 else "a"
 
 
 def types(case: DeviceCase, kernels: pd.DataFrame) -> str:
-    """Return in words in which types kernels compute on each side, and by which kernel that is seen."""
+    """Return in words the type in which each side computes, with a kernel that shows it."""
     texts: list[str] = []
     for key in (narrower(kernels) or "a", "a" if narrower(kernels) == "b" else "b"):
         rows = kernels.dropna(subset=[f"{key}_dtype"])
@@ -160,7 +164,7 @@ def types(case: DeviceCase, kernels: pd.DataFrame) -> str:
 
 
 def _narrow(kernels: pd.DataFrame, key: str) -> float:
-    """Return the share of 16-bit types in the time of a side's kernels of known type."""
+    """Return the share of 16-bit types in the time of a side's kernels of known type; 0 if none is known."""
     times = kernels.groupby(f"{key}_dtype")[f"{key}_ns"].sum()
     whole = float(times.sum())
     return float(times.reindex(list(_NARROW)).fillna(0).sum()) / whole if whole else 0.0

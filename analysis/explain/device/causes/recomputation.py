@@ -1,4 +1,4 @@
-"""Recomputation: the forward pass done again in the backward pass, as gradient checkpointing does."""
+"""Recomputation: the backward pass repeats the forward pass, as with gradient checkpointing."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFi
 from kernelscope.analysis.trace import CONVOLUTIONS
 
 _REMEDY = "checkpoint fewer layers where memory allows, or none (torch.utils.checkpoint)"
-_MORE = (1.2, 2.2)  # how often a forward kernel is executed, against once
+_MORE = (1.2, 2.2)  # times as many executions of a forward kernel
 _FORWARD = re.compile(r"(?i)fwd|forward|fprop")
 _BACKWARD = re.compile(r"(?i)bwd|backward|dgrad|wgrad|GammaBeta")
 
 
 def forward_again(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """The same forward kernels are executed more often on one side, and those of gradients as often."""
+    """One side executes the same forward kernels more often, and gradient kernels equally often."""
     rows = case.kernels()
     both = rows[((rows["a_count"] >= 0.5) & (rows["b_count"] >= 0.5)).to_numpy(bool)]
     for many, few in (("b", "a"), ("a", "b")):
@@ -34,7 +34,7 @@ def forward_again(case: DeviceCase) -> Iterator[DeviceFinding]:
         counts = {key: words.count(float(forward[f"{key}_count"].sum())) for key in SIDES}
         title = (
             f"recomputation: {case.side(many).name} executes its forward kernels again ({counts['a']} of them {case.per}"
-            f" in {case.a.name}, {counts['b']} in {case.b.name}; gradients as many)"
+            f" in {case.a.name}, {counts['b']} in {case.b.name}; as many gradient kernels)"
         )
         idle = host_pace.of_launches(case, again)
         taken = [*again["row"], *idle["row"]]

@@ -1,4 +1,4 @@
-"""Another process that uses the same device: on one side kernels are interrupted for its time slices."""
+"""Another process uses the same device: its time slices interrupt one side's kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _REMEDY = "give each process a device of its own (CUDA_VISIBLE_DEVICES), or star
 
 
 def interrupted(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """Kernels are interrupted, on one side more than on the other."""
+    """Kernels are interrupted for longer on one side than on the other."""
     rows = case.left[(case.left["part"] == INTERRUPTED).to_numpy(bool)]
     if rows.empty:
         return
@@ -23,13 +23,13 @@ def interrupted(case: DeviceCase) -> Iterator[DeviceFinding]:
         return
     counts = {key: words.count(float(rows[f"{key}_count"].sum())) for key in SIDES}
     title = (
-        f"shared device: another process uses the device of {slower}, and interrupts its kernels: {words.of_rows(case, rows)} "
+        f"shared device: another process uses the device of {slower} and interrupts its kernels: {words.of_rows(case, rows)} "
         f"{case.per}"
     )
     sentences = [
         f"Interrupted kernels {case.per}: {counts['a']} in {case.a.name}, {counts['b']} in {case.b.name}, for about "
         f"{words.duration(found.usual_ns)} each, as long as a time slice.",
-        "Others of the same kernels on the same grids were not interrupted; the kernels' own time is without it.",
+        "Other launches of the same kernels on the same grids were not interrupted. The kernels' own time excludes it.",
     ]
     yield DeviceFinding("shared device", title, rows["row"].tolist(), "high", sentences, _REMEDY)
 

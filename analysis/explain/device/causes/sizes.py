@@ -1,4 +1,4 @@
-"""Sizes: the same kernels, as often, on larger grids: a larger batch, longer sequences, larger images."""
+"""Sizes: the same kernels, equally often, on larger grids, as with a larger batch, longer sequences or larger images."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import DeviceCase, DeviceFinding
 
 _MORE = 1.05  # times the blocks
-_LARGEST = 0.5  # share of the time of kernels of one name, on both sides, whose grids must differ so
-_ALIKE = 0.6  # share of what the blocks grow by, within which a kernel's time grows alike
+_LARGEST = 0.5  # share of the common kernels' time that must be on larger grids
+_ALIKE = 0.6  # of the growth in blocks, by which the growth of a kernel's time may differ from it
 _REMEDY = "compare the same batch, sequence length and image size: this is other work, not another speed"
 
 
 def larger_problems(case: DeviceCase) -> Iterator[DeviceFinding]:
-    """Most kernels that both sides execute as often are launched on larger grids on one side."""
+    """One side launches most of the kernels that both execute equally often on larger grids."""
     rows = case.kernels()
     same = rows[((rows["a_count"] - rows["b_count"]).abs() <= 0.02 * rows["a_count"]) & (rows["a_count"] >= 0.5)]
     blocks = {key: _blocks(same[f"{key}_grid"]) for key in ("a", "b")}
@@ -41,14 +41,14 @@ def larger_problems(case: DeviceCase) -> Iterator[DeviceFinding]:
 
 
 def _grown_alike(same: pd.DataFrame, slow: str, usual: float) -> npt.NDArray[np.bool_]:
-    """Return which kernels take longer by about as much: persistent ones have as many blocks as the device, whatever they do."""
+    """Return which kernels take longer by about as much: persistent kernels have as many blocks at any size."""
     fast = "a" if slow == "b" else "b"
     ratio = (same[f"{slow}_ns"] / same[f"{fast}_ns"].where(same[f"{fast}_ns"] > 0)).to_numpy(float)
     return (ratio >= 1 + (1 - _ALIKE) * (usual - 1)) & (ratio <= 1 + (1 + _ALIKE) * (usual - 1))
 
 
 def _blocks(grids: pd.Series) -> npt.NDArray[np.float64]:
-    """Return how many blocks each launch has; NaN where not known."""
+    """Return the number of blocks of each launch; NaN if unknown."""
     sizes = grids.astype("string").str.split(",", expand=True).apply(pd.to_numeric, errors="coerce")
     return (
         np.asarray(sizes.prod(axis=1, min_count=1), dtype=float) if len(grids) and sizes.shape[1] else np.full(len(grids), np.nan)

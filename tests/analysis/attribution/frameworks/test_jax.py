@@ -120,7 +120,7 @@ def test_a_capture_without_programs_names_no_layers(context, tmp_path):
     (tmp_path / "operators.xplane.pb").write_bytes(b"")
     with pytest.raises(EvidenceError, match=r"operators\.xplane\.pb: empty"):
         jax.read(tmp_path, context)
-    with pytest.raises(EvidenceError, match="holds a compiled program that cannot be read"):
+    with pytest.raises(EvidenceError, match="a compiled program in it cannot be read"):
         hlo.parse(b"\x0a\xff", "operators.xplane.pb")
 
 
@@ -233,5 +233,5 @@ def test_without_scopes_coverage_is_of_whole_functions(context, layers, known):
     report = {"network": {"layers": [{"name": "step", "type": "function"}]}}
     mine = replace(context, network={}, report=report)
     found = jax._coverage_of(pd.DataFrame({"layer": pd.array(layers, dtype="string")}), mine)
-    text = "whole functions: no scopes are open in step, so that forward is one layer"
+    text = "whole functions: step opens no scopes, so forward is one layer"
     assert found == ({} if known else {"coverage_of": text})

@@ -109,10 +109,10 @@ def test_chainers_gradients_are_of_the_layers_that_run_backward():
 
 def test_a_capture_without_its_operators_says_so(tmp_path):
     context = context_of(CAPTURES["chainer"][1])
-    with pytest.raises(EvidenceError, match=r"operators.jsonl: not there; .*run it again"):
+    with pytest.raises(EvidenceError, match=r"operators.jsonl: missing; .*run it again"):
         chainer.read(tmp_path, context)
     (tmp_path / "operators.jsonl").write_text('{"start_ns": 1, "end')
-    with pytest.raises(EvidenceError, match=r"operators.jsonl: no whole list .*record the run again"):
+    with pytest.raises(EvidenceError, match=r"operators.jsonl: incomplete list .*record the run again"):
         chainer.read(tmp_path, context)
 
 

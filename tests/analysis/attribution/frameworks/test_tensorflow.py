@@ -356,7 +356,7 @@ def test_a_sum_of_gradients_is_of_the_layer_that_makes_all_of_it_else_of_the_one
 def test_a_file_of_sums_that_is_not_as_agreed_is_refused(tmp_path, content):
     shutil.copytree(DATA / "lenet-train", tmp_path / "run")
     (tmp_path / "run" / "operators.sums.json").write_text(content)
-    with pytest.raises(EvidenceError, match=r"operators\.sums\.json: does not say what the sums"):
+    with pytest.raises(EvidenceError, match=r"operators\.sums\.json: does not say what sums"):
         tensorflow.read(tmp_path / "run", context_of(DATA / "lenet-train", "train"))
 
 

@@ -128,7 +128,7 @@ def test_what_was_compiled_once_is_no_cause(compiled, make_case, make_side, make
     [
         ("shape", "the shape of x changes", "pad inputs"),
         ("new", "it is another function each time", "call jax.jit once"),
-        ("static value", "the static value of scale changes", "in place of a static argument"),
+        ("static value", "the static value of scale changes", "instead of a static argument"),
         ("something else", "nobody knows", "keep shapes, types"),
     ],
 )
@@ -140,6 +140,6 @@ def test_why_a_function_is_compiled_is_in_the_evidence(kind, why, remedy, make_c
     [found] = changed_code.compilation(
         make_case([("(in the framework)", "other", "(host: in the framework)", MS, 101 * MS)], a, b)
     )
-    said = f"Compiled anew: train_step, 20 times in the clean steps: {why} (float32[32,8] after float32[31,8])."
+    said = f"Recompiled: train_step, 20 times in the clean steps: {why} (float32[32,8] after float32[31,8])."
     assert found.evidence[0] == said
     assert remedy in found.remedy

@@ -44,7 +44,7 @@ def test_copies_between_host_and_device(make_case, make_side, make_steps, suspec
     (found,) = suspected(transfers, made)
     assert found.claims == {"r1": 800, "r2": 300}
     assert "0.5 for pinned, 1 for pageable; they move 2.00 MB for pinned, 4.00 MB for pageable" in found.evidence[0]
-    assert found.evidence[2].startswith("3.00 MB of a step in pageable come from or go to pageable memory")
+    assert found.evidence[2].startswith("In pageable, 3.00 MB a step come from or go to pageable memory")
     (mirrored,) = suspected(transfers, swapped(made))
     assert mirrored.claims == {"r1": -800, "r2": -300}
     assert mirrored.title == found.title

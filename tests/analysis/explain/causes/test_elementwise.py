@@ -56,6 +56,6 @@ def test_a_bias_of_its_own_and_an_activation_that_is_fused_away(make_kernel, mak
     )  # fmt: skip
     (found,) = suspected(elementwise, made)
     assert (found.cause, found.claims) == ("unfused bias or activation", {"r2": 300, "r4": 200})
-    assert found.title == "B computes bias or activation of conv1 and tanh1 by kernels of their own, A within other kernels"
+    assert found.title == "B computes bias or activation of conv1 and tanh1 in separate kernels, A inside other kernels"
     (mirrored,) = suspected(elementwise, swapped(made))
     assert (mirrored.title, mirrored.claims) == (found.title, {"r2": -300, "r4": -200})

@@ -22,7 +22,7 @@ def test_convolutions_channels_last_between_copies_own_their_layers(between_copi
     (found,) = suspected(layouts, between_copies)
     assert found.cause == "layout conversions"
     assert found.title == (
-        "B computes the convolutions of conv1 channels last, with conversions and copies around; A channels first"
+        "B computes the convolutions of conv1 channels last, with conversions and copies around them; A channels first"
     )
     assert found.claims == {"r1": 100, "r2": -300, "r3": 900, "r4": 80}
     assert found.evidence[0] == "B: 2 conversions and copies per step, 900 ns; A: 1 conversions and copies per step, 300 ns"

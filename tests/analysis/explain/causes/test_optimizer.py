@@ -12,9 +12,9 @@ def test_a_loop_over_parameters_against_few_kernels_owns_the_phase(make_kernel, 
     made = make_kernels_case([("(optimizer)", "optimizer", few, many, 50, 750)])
     (found,) = suspected(optimizer, made)
     assert found.cause == "optimizer implementation"
-    assert found.title == "the optimizer's update is written otherwise: B by 60 kernels per step, A by 2 kernels (foreach)"
+    assert found.title == "the optimizer's update is implemented differently: B by 60 kernels per step, A by 2 kernels (foreach)"
     assert found.claims == {"r1": 440, "r2": 700}
-    assert found.evidence[0] == "B: 40 x aten::add_ and 20 x aten::mul_ per step, 500 ns in kernels and 750 ns of the host"
+    assert found.evidence[0] == "B: 40 x aten::add_ and 20 x aten::mul_ per step, 500 ns in kernels and 750 ns on the host"
     assert "foreach=True" in found.remedy
     (mirrored,) = suspected(optimizer, swapped(made))
     assert mirrored.claims == {"r1": -440, "r2": -700}

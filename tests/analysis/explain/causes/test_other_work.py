@@ -84,14 +84,14 @@ def test_layers_behind_one_that_is_gone_compute_on_another_size(make_kernel, mak
     made.a.layers[:] = [Layer(name, order) for order, name in enumerate(("conv1", "pool2", "conv3", "conv4"))]
     made.b.layers[:] = [Layer(name, order) for order, name in enumerate(("conv1", "conv3", "conv4"))]
     (found,) = suspected(other_work, made)
-    assert found.title == "B lacks pool2, which A has: the work of conv3 behind it is of another size"
+    assert found.title == "B lacks pool2, which A has: conv3 behind it then work on another size"
     assert sum(found.claims.values()) == 640 - 120, "what comes before it, and what takes as long, is not its doing"
     made = make_kernels_case([("pool2", "forward", [], pool), ("conv3", "forward", convolution(1020), convolution(380)), alike])
     made.matches[0] = Match((), ("pool2",), 0.0, "missing")
     made.a.layers[:] = [Layer("conv3", 0), Layer("conv4", 1)]
     made.b.layers[:] = [Layer(name, order) for order, name in enumerate(("pool2", "conv3", "conv4"))]
     (mirrored,) = suspected(other_work, made)
-    assert mirrored.title == "A lacks pool2, which B has: the work of conv3 behind it is of another size"
+    assert mirrored.title == "A lacks pool2, which B has: conv3 behind it then work on another size"
     assert sum(mirrored.claims.values()) == 120 - 640
     known = [[{**kernel, "problem": "same"} for kernel in side] for side in (convolution(380), convolution(1020))]
     made = make_kernels_case([before, ("pool2", "forward", pool, []), ("conv3", "forward", *known), alike])

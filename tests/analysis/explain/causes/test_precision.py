@@ -80,8 +80,8 @@ def test_keras_s_policy_owns_the_difference_where_it_changes_what_runs(make_kern
     mixed = [{**matmul, "time_ns": 500}, make_kernel("Cast", "cast", 70)]
     found, *_ = suspected(precision, make_kernels_case([("fc1", "forward", [matmul], mixed)], *sides))
     assert (found.precedence, found.claims) == (0, {"r1": 300, "r2": 70})
-    assert found.title == "B computes by the policy mixed_bfloat16, A by float32"
-    assert "leave set_global_policy('mixed_bfloat16') out" in found.remedy
+    assert found.title == "B computes with the policy mixed_bfloat16, A with float32"
+    assert "remove set_global_policy('mixed_bfloat16')" in found.remedy
     other, *_ = suspected(precision, make_kernels_case([("fc1", "forward", mixed, [matmul])], *sides))
     assert other.remedy == "keras.mixed_precision.set_global_policy('mixed_bfloat16')"
     known = {**matmul, "problem": "m8 n8 k8", "operator": "MatMul"}

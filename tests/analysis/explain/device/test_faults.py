@@ -1,11 +1,13 @@
-"""Page faults of unified memory: kernels that wait longer for them, and kernels that take longer for another reason."""
+"""Unified memory: kernels that wait longer for page faults, read memory of the host, or take longer for another reason."""
 
 import pandas as pd
 import pytest
 
+from kernelscope.analysis.accounting.device_account import account
 from kernelscope.analysis.attribution import steps
 from kernelscope.analysis.attribution.steps import Request
 from kernelscope.analysis.explain.device import CaptureSide, explain
+from kernelscope.analysis.explain.device.causes import faults
 from kernelscope.analysis.trace import Trace, conform, page_faults
 from tests.analysis.explain.device.synthetic import Kernel, recording
 
@@ -109,3 +111,61 @@ def test_nothing_tells_which_page_faults_are_in_a_window():
     assert page_faults.of(window) == page_faults.PageFaults(0, 0, 0)
     assert window.totals["name"].tolist() == ["cudaFree"]
     assert page_faults.of(trace) == page_faults.PageFaults(8, 800_000, 3)
+
+
+def of_unified_memory(bytes_to_device, bytes_back, blocks_back, took_ns):
+    """Totals of moves of unified memory."""
+    rows = [("host to device", 1000, bytes_to_device), ("device to host", blocks_back, bytes_back)]
+    names = ["operation", "memory", "count", "bytes", "duration_ns", "device"]
+    return conform("copies", pd.DataFrame([("unified memory", *row, took_ns, "cuda:0") for row in rows], columns=names))
+
+
+def test_moves_that_kernels_wait_for_are_not_added_to_their_time():
+    with_faults, without = totals({"add": (1, 2360)}, 12, 1610), totals({"add": (1, 2360)})
+    for trace in (with_faults, without):
+        trace.copies = of_unified_memory(8 << 20, 4 << 20, 1000, 100_000)
+    assert account(with_faults).step_ns == 2_360_000
+    assert account(with_faults).outside.to_dict("records") == [{"part": "copy", "count": 2000, "duration_ns": 200_000}]
+    assert account(without).step_ns == 2_560_000, "before Pascal, pages move between kernels"
+
+
+def test_data_that_does_not_fit_is_worked_on_in_parts():
+    before, after = totals({"add": (10, 5000)}, 10, 1000), totals({"add": (40, 80_000)}, 400, 70_000)
+    before.copies = of_unified_memory(5 << 30, 1 << 20, 256, 600_000)
+    after.copies = of_unified_memory(200 << 30, 180 << 30, 180 << 9, 16_000_000)  # 2 MiB each
+    found = findings(before, after)[CAUSE]
+    assert found["remedy"].startswith("work on parts of the data that fit into the device's memory")
+    # 30 more executions at 0.5 ms; the rest of 75 ms is that each takes 2 ms
+    assert "Of this, +15.0 ms come from more or fewer executions, +60.0 ms from longer or shorter ones." in found["evidence"]
+    assert any("193 GB were evicted to the host" in sentence for sentence in found["evidence"])
+
+
+def test_results_that_the_host_reads_are_not_evicted():
+    trace = totals({"add": (10, 5000)}, 10, 1000)
+    trace.copies = of_unified_memory(5 << 30, 5 << 30, 5 << 18, 600_000)  # pages of 4 KiB
+    assert faults.evicted(trace) == 0
+
+
+def mapped(kernels, remote):
+    rows = pd.DataFrame([{"table": page_faults.TABLE, "name": page_faults.REMOTE, "count": remote}])
+    trace = totals(kernels)
+    return Trace(kernels=trace.kernels, totals=conform("totals", rows[: 1 if remote else 0]))
+
+
+def test_memory_that_stays_on_the_host():
+    found = findings(mapped({"flux": (60, 300)}, 0), mapped({"flux": (60, 27_000)}, 1037))["memory on the host"]
+    assert found["explains_ns"] == 26_700_000
+    assert "flux 300 µs in A, 27.0 ms in B (60 executions each)" in " ".join(found["evidence"])
+    assert found["remedy"].startswith("keep the data on the device")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (mapped({"flux": (60, 300)}, 1000), mapped({"flux": (60, 27_000)}, 1037)),  # on both sides
+        (mapped({"flux": (60, 300)}, 1037), mapped({"flux": (60, 27_000)}, 0)),  # on the faster one
+        (mapped({"flux": (60, 300)}, 0), mapped({"flux": (6000, 27_000)}, 1037)),  # executed more often
+    ],
+)
+def test_memory_on_the_host_that_is_not_the_reason(before, after):
+    assert "memory on the host" not in findings(before, after)

@@ -69,5 +69,5 @@ def test_a_host_that_takes_twice_as_long_or_more_is_told(explained):
 
 def test_what_stands_before_the_first_operator_is_said_to(explained):
     said = explained({}, {"before_us": 2000})
-    assert "before the step's first operator, where input is made ready" in said["findings"][0]["title"]
+    assert "before the step's first operator, where input is prepared" in said["findings"][0]["title"]
     assert said["findings"][0]["explains_ns"] == pytest.approx(2_000_000, rel=0.1)

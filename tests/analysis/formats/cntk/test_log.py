@@ -177,7 +177,7 @@ def test_losses_without_a_time_are_told(tmp_path):
         "Finished Epoch[ 1 of 10]: [Training] ce = 2.0 * 60000",
     )
     assert trace.samples.empty
-    assert "2 losses stand in lines that state no time, and are no samples" in trace.info["notes"]
+    assert "2 losses are in lines without a time, and do not become samples" in trace.info["notes"]
 
 
 def test_logs_that_stand_indented_in_a_document_are_read(tmp_path):
@@ -190,4 +190,4 @@ def test_logs_that_stand_indented_in_a_document_are_read(tmp_path):
     assert values(trace) == [
         ["samples_per_second", 500_000_000, 11520.0], ["loss", 500_000_000, 2.5], ["loss", 4_000_000_000, 2.0],
     ]  # fmt: skip
-    assert any(note.startswith("1 lines on minibatches state no duration") for note in trace.info["notes"])
+    assert any(note.startswith("1 lines on minibatches have only criteria") for note in trace.info["notes"])

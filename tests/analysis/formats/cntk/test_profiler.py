@@ -86,5 +86,5 @@ def test_a_timeline_without_nodes_says_how_to_get_them(tmp_path):
     "row", [event("a", "B", -1), event("a", "B", 10**17), event("a", "B", 1, 2**70), event(5, "B", 1), [], None]
 )
 def test_damaged_events_refuse_the_file_by_name(tmp_path, row):
-    with pytest.raises(EvidenceError, match=r"timeline\.json: no whole timeline"):
+    with pytest.raises(EvidenceError, match=r"timeline\.json: not a complete timeline"):
         read(tmp_path, event("Plus1Forward", "B", 5), row)

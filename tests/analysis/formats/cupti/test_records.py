@@ -319,7 +319,7 @@ def test_headers_that_no_collector_writes_are_refused(tmp_path, head):
 def test_other_files_are_refused(tmp_path):
     path = tmp_path / "other"
     path.write_bytes(b"SQLite format 3\x00")
-    with pytest.raises(EvidenceError, match="no file of the CUPTI collector"):
+    with pytest.raises(EvidenceError, match="not a file of the CUPTI collector"):
         cupti_records.read(path)
     with pytest.raises(EvidenceError, match="No such file"):
         cupti_records.read(tmp_path / "absent")
@@ -350,7 +350,7 @@ def test_it_is_a_capture_like_others(tmp_path):
 def test_a_cut_file_says_so_as_a_capture(tmp_path):
     path = write(tmp_path / "cupti.records", blocks(kinds={"RUNTIME": "Activity Kind RUNTIME not supported"})[:4])
     notes = captures.read(path).info["notes"]
-    assert any("not whole" in note for note in notes)
+    assert any("the file is incomplete" in note for note in notes)
     assert any("RUNTIME" in note for note in notes)
 
 

@@ -62,7 +62,7 @@ def test_ascends_traces_are_read_by_another_format():
 @pytest.mark.parametrize("category", [None, "new_kernel"])
 def test_work_of_devices_alone_in_unknown_categories_is_refused(tmp_path, pid, tid, labels, category):
     path = written(tmp_path, *HOST, *labels, event("gemm", category, 3, pid, tid), event("gemm", category, 30, pid, tid))
-    with pytest.raises(EvidenceError, match=r"^2 events of devices .* the host's side alone would mislead"):
+    with pytest.raises(EvidenceError, match=r"^2 device events .* the host's side alone would mislead"):
         kineto.read(path)
 
 
@@ -73,7 +73,7 @@ def test_beside_kernels_it_is_a_warning(tmp_path):
     ))  # fmt: skip
     assert trace.info["not_read"] == {"new_kernel": 1, "(no category)": 1, "new_op": 2, "python_function": 1, "overhead": 1}
     assert trace.info["warnings"] == [
-        "events that may be operators or device work are not read (4, 1 of devices): new_op 2, new_kernel 1, (no category) 1"
+        "events that may be operators or device work are not read (4, 1 on devices): new_op 2, new_kernel 1, (no category) 1"
     ]  # fmt: skip
 
 

@@ -90,7 +90,7 @@ def test_copies_of_the_corpus():
     trace = nsys_stats.read(path)
     expected = [("host to device", int(timed[2]), int(timed[1]), int(sized[0].replace(".", "")) * 1000)]
     assert listed(trace.copies, "operation", "count", "duration_ns", "bytes") == expected
-    assert any("sizes are rounded, in MB" in note for note in trace.info["notes"])
+    assert any("sizes are rounded to three decimals of MB" in note for note in trace.info["notes"])
 
 
 def test_ranges_of_the_corpus():
@@ -422,7 +422,7 @@ REPORT = "Processing [{}.sqlite] with [/r/{}.py]... \n"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no table"),
+        ("", "no nsys stats table"),
         (REPORT.format("a", "nvtx_sum") + "SKIPPED: a.sqlite does not contain NVTX data.\n", "1 reports skipped"),
         (REPORT.format("a", "nvtx_sum") + "[\n  {\n", "line 2: nsys stats printed JSON"),
         ("Start,Duration,CorrId,Name\n1.5,2,3,k\n", "names no unit"),
@@ -528,6 +528,15 @@ Half of it is | the copy.
 @pytest.mark.parametrize("text", [QUOTED, MARKDOWN, QUOTED.replace("\n", "\r\n"), "```\n" + QUOTED + "```\n"])
 def test_a_table_without_what_introduced_it_is_known_by_its_heading(tmp_path, text):
     trace = read_text(tmp_path, text)
+    assert listed(trace.kernels, "name", "count", "duration_ns", "min_ns", "max_ns") == QUOTED_KERNELS
+    assert "lines of tables that cannot be read" not in trace.diagnostics
+
+
+@pytest.mark.parametrize("mark", ["# ", "> ", "// "])
+@pytest.mark.parametrize("empty", ["", "#"])
+def test_a_table_behind_marks_of_comments_or_quotations(tmp_path, mark, empty):
+    marked = "".join(f"{mark}{line}\n" if line else f"{empty and mark.strip()}\n" for line in QUOTED.splitlines())
+    trace = read_text(tmp_path, f"import numpy\n\n{marked}\nprint(numpy.pi)\n")
     assert listed(trace.kernels, "name", "count", "duration_ns", "min_ns", "max_ns") == QUOTED_KERNELS
     assert "lines of tables that cannot be read" not in trace.diagnostics
 

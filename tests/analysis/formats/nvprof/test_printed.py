@@ -361,9 +361,13 @@ Total remote mappings to CPU: 8
         ("unified memory", "host to device", 48, 1_421_896, 8 << 20, "cuda:0"),
         ("unified memory", "device to host", 24, 656_822, 4 << 20, "cuda:0"),
     ]
-    assert faults(trace) == [("GPU page fault groups", 12, 2_820_396), ("CPU page faults", 36, None)]
+    assert faults(trace) == [
+        ("GPU page fault groups", 12, 2_820_396),
+        ("mappings of memory that stays on the host", 8, None),
+        ("CPU page faults", 36, None),
+    ]
     assert trace.kernels["duration_ns"].tolist() == [3_255_700], "page faults are no work of their own"
-    assert trace.diagnostics == {"rows of unified memory that are no transfers": 2}
+    assert trace.diagnostics == {"rows of unified memory that are no transfers": 1}
 
 
 def test_page_faults_of_several_processes_are_added_up(tmp_path):
@@ -443,9 +447,9 @@ def test_decimal_commas_are_points(tmp_path):
         (
             ",%,ms,,us,us,us,\n",
             "",
-            rf"{NONE} \(no row of known units stands below its header\); the first: GPU activities, 75\.0",
+            rf"{NONE} \(no row of known units is below its header\); the first: GPU activities, 75\.0",
         ),
-        (",%,ms,", ",%,min,", rf"{NONE} \(no row of known units stands below its header\); the first: GPU activities, 75\.0"),
+        (",%,ms,", ",%,min,", rf"{NONE} \(no row of known units is below its header\); the first: GPU activities, 75\.0"),
         (",0.00", ",-0.00", rf"{NONE}; the first: GPU activities, 75\.0"),
     ],
 )
@@ -513,16 +517,16 @@ def test_rows_without_a_type_are_counted_and_the_reason_why_nothing_is_read(tmp_
     path = tmp_path / "capture"
     path.write_text("==3== Profiling result:\n" + HEADER + row)
     with pytest.raises(
-        EvidenceError, match=r"line 2: no row of the table is of GPU activities \(of no known type: 1\); .*cut_off"
+        EvidenceError, match=r"line 2: no row of the table is a GPU activity \(types: no known type: 1\); .*cut_off"
     ):
         captures.read(path)
     path.write_text(HEADER + row.replace("                 ", " OpenACC (excl):  ", 1))
-    with pytest.raises(EvidenceError, match=r"line 1: no row of the table is of GPU activities \(of OpenACC \(excl\): 1\)"):
+    with pytest.raises(EvidenceError, match=r"line 1: no row of the table is a GPU activity \(types: OpenACC \(excl\): 1\)"):
         captures.read(path)
     calls = "      API calls:  100.00%  2.0000ms         4  500.00us  3.0000us  1.0000ms  cudaFree\n"
     trace = read_text(tmp_path, HEADER + row + calls)
     assert trace.diagnostics == {"rows of no known type": 1}
-    assert "of no known type: 1" in trace.info["unavailable"]["kernels"]
+    assert "(types: no known type: 1)" in trace.info["unavailable"]["kernels"]
 
 
 def test_columns_that_were_cut_by_hand(tmp_path):
@@ -560,7 +564,7 @@ def test_percentages_tell_what_rows_that_were_cut_out_took(tmp_path, dots):
     assert listed(trace.copies, "operation", "duration_ns") == [("device to host", 3_000_000)]
     # 5 ms and 50 ns, to which it is printed, by 49.995 % are 10.0011 ms
     assert [note for note in trace.info["notes"] if "percentages" in note] == [
-        "line 2, GPU activities: the rows are 80.0% of the time: by their percentages, others that were not printed took "
+        "line 2, GPU activities: the rows are 80.0% of the time: by their percentages, rows that were not printed took "
         "2.00 ms of 10.00 ms (\u00b11.10 us, because percentages are rounded)"
     ]
     assert trace.diagnostics == {}
@@ -578,7 +582,7 @@ def gpu(*rows):
     [
         (
             [("20.00%", "2.0000ms"), ("9.00%", "900.00us")],
-            "29.0% of the time by their percentages; what others took is in no table",
+            "29.0% of the time by their percentages; the rest is in no table",
         ),
         # 4 ms by 4.5 % and by 3.5 % are 89 and 114 ms
         ([("4%", "4.0000ms")] * 10, "the rows are 40.0% of the time by their percentages"),
@@ -613,7 +617,7 @@ def test_dots_in_a_whole_list_and_in_calls_are_lines_that_cannot_be_read(tmp_pat
     row = "      API calls:   50.00%  2.0000ms         4  500.00us  3.0000us  1.0000ms  cudaFree\n"
     trace = read_text(tmp_path, gpu(("100.00%", "2.0000ms")) + row + "(...)\n")
     assert trace.diagnostics == {"lines of tables that cannot be read": 1}
-    assert "line 4: no row of its table; what it says is not counted" in trace.info["notes"]
+    assert "line 4: not a row of its table; its content is not counted" in trace.info["notes"]
 
 
 def test_devices_among_several_and_unusable_rows_tell_no_total(tmp_path):
@@ -666,7 +670,7 @@ def test_unified_memory_alone_is_told_from_its_banner():
         ("", "no table of nvprof"),
         ("==1== NVPROF is profiling process 1, command: x\n", "no table of nvprof"),
         ("=" * 300_000, "no table of nvprof"),
-        ("# ==1== Profiling result:\n# Time(%)      Time     Calls       Avg       Min       Max  Name\n", "before every line"),
+        ("# ==1== Profiling result:\n# Time(%)      Time     Calls       Avg       Min       Max  Name\n", "remove prefixes"),
         ("======== Profiling result:\nNo kernels were profiled.\n", "no kernels were profiled"),
         (
             '==1== Event result:\n"Device","Kernel","Invocations","Event Name","Min","Max","Avg"\n"T (0)","k",1,"e",1,1,1\n',

@@ -196,7 +196,7 @@ def test_a_stream_of_which_no_execution_can_be_read_is_refused_with_the_first(tm
     line = VERSIONS["2.x"].replace(",1.5", f",{time}")
     call = f"MKL_VERBOSE SGEMM(N,N,1,2,3,0x7,0x7,1,0x7,2,0x7,0x7,3) {time}us CNR:OFF Dyn:1 FastMM:1 TID:0  NThr:4"
     for text, count in ((f"epoch 1\n{line}\n{line}\n", 2), (f"MKL_VERBOSE Intel(R) MKL 2020.0\n{call}\n", 1)):
-        with pytest.raises(EvidenceError, match=rf"stream, line 2: none of {count} lines of executions is"):
+        with pytest.raises(EvidenceError, match=rf"stream, line 2: none of {count} lines of executions has"):
             read(tmp_path, text)
 
 

@@ -192,7 +192,7 @@ def test_damage_is_refused_in_a_line(tmp_path):
     empty = Writer()
     empty.packet(5).ftrace_events.cpu = 1
     path.write_bytes(empty.trace.SerializeToString())
-    with pytest.raises(EvidenceError, match=r"holds no slices and no work of a GPU \(ftrace bundles 1\)"):
+    with pytest.raises(EvidenceError, match=r"holds no slices and no GPU work \(ftrace bundles 1\)"):
         captures.read(path)
 
 

@@ -93,7 +93,7 @@ def test_a_loop_that_repeats_its_header():
     assert values(trace) == [(number, None, "gpu_utilisation", share) for number, share in enumerate(shares)]
     assert trace.info["clock"] == "none"
     assert trace.diagnostics == {}
-    assert any("does not tell which GPU" in note for note in trace.info["notes"])
+    assert any("does not say which GPU" in note for note in trace.info["notes"])
 
 
 def test_query_with_units():
@@ -407,7 +407,7 @@ def test_the_driver_is_no_sample(tmp_path):
 
 def test_a_table_and_query_csv_in_one_file(tmp_path):
     trace = written(tmp_path, "index, power.draw [W]\n0, 70 W\n\n" + OLD_TABLE)
-    assert any("query CSV too" in note for note in trace.info["notes"])
+    assert any("also holds query CSV" in note for note in trace.info["notes"])
 
 
 def test_a_header_alone(tmp_path):

@@ -63,7 +63,7 @@ def test_what_was_not_printed_is_one_kernel_and_a_note(tmp_path):
     assert rest[["kind", "count", "duration_ns", "device"]].tolist() == ["unknown", 1, 2_000_000, "cuda"]
     assert trace.kernels["duration_ns"].sum() + trace.copies["duration_ns"].sum() == 9_000_000
     assert captures.lost(trace) == {}
-    assert "2.000 ms of the 9.000 ms that the sum below the table of line 2 tells are in no row that counts" in notes(trace)
+    assert "2.000 ms of the 9.000 ms in the sum below the table of line 2 are in no row that counts" in notes(trace)
 
 
 @pytest.mark.parametrize(("total", "more"), [("10.050ms", {}), ("10.051ms", {UNLISTED: 0.051})])
@@ -99,7 +99,7 @@ def test_older_versions_add_annotations_to_the_sum(tmp_path):
     kernels = [kernel("void gemm()", "6.000ms"), kernel("void add()", "2.000ms")]
     trace = on_device(tmp_path, [*STEP, *kernels], "38.000ms")
     assert work(trace) == {"void gemm()": 6, "void add()": 2}
-    assert "the sum below the table of line 2 holds 30.000 ms of annotations" in notes(trace)
+    assert "the sum below the table of line 2 includes 30.000 ms of annotations" in notes(trace)
     within = [operator("ProfilerStep*", ZERO, "8.000ms"), STEP[1], kernels[0]]
     assert work(on_device(tmp_path, within, "38.000ms")) == {"void gemm()": 6, UNLISTED: 2}
 

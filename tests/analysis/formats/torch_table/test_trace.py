@@ -80,13 +80,44 @@ def test_a_table_of_the_cpu(tmp_path):
     assert set(trace.kernels["device"]) == {"cpu"}
 
 
-def test_older_tables_have_no_own_time_of_devices(tmp_path):
-    heading = [
-        "Name", "Self CPU total %", "Self CPU total", "CPU total %", "CPU total", "CPU time avg", "CUDA total %", "CUDA total",
-        "CUDA time avg", "Number of Calls",
-    ]  # fmt: skip
-    rows = [("conv2d", "1%", "1.000us", "2%", "5.000us", "5.000us", "100%", "9.000us", "9.000us", "1")]
-    trace = read(tmp_path, printed(heading, rows, ("Self CPU time total: 1.000us", "CUDA time total: 9.000us"), width=16))
+OLD = [
+    "Name", "Self CPU total %", "Self CPU total", "CPU total %", "CPU total", "CPU time avg", "CUDA total %", "CUDA total",
+    "CUDA time avg", "Number of Calls",
+]  # fmt: skip
+OLD_ROWS = [
+    ("conv2d", "5%", "2.000us", "50%", "20.000us", "10.000us", "90%", "90.000us", "45.000us", "2"),
+    ("_convolution", "45%", "18.000us", "45%", "18.000us", "9.000us", "85%", "85.000us", "42.500us", "2"),
+    ("to", "25%", "10.000us", "25%", "10.000us", "10.000us", "5%", "5.000us", "5.000us", "1"),
+    ("to", "20%", "8.000us", "20%", "8.000us", "8.000us", "5%", "5.000us", "5.000us", "1"),
+]
+OLD_SUMS = ("Self CPU time total: 40.000us", "CUDA time total: 100.000us")
+
+
+@pytest.mark.parametrize("shapes", [False, True])
+def test_older_tables_count_by_the_processor_s_own_time(tmp_path, shapes):
+    heading, rows = ([*OLD, "Input Shapes"], [(*row, "[]") for row in OLD_ROWS]) if shapes else (OLD, OLD_ROWS)
+    trace = read(tmp_path, printed(heading, rows, OLD_SUMS, width=16))
+    expected = [("conv2d", 2000, 2), ("_convolution", 18000, 2), ("to", 10000, 1), ("to", 8000, 1), (UNLISTED, 2000, 1)]
+    assert list(trace.kernels[["name", "duration_ns", "count"]].itertuples(index=False, name=None)) == expected
+    assert set(trace.kernels["device"]) == {"cpu"}
+    assert trace.totals["duration_ns"].tolist() == [20000, 18000, 10000, 8000]
+    note = "CUDA total in the table of line 2 includes the time of nested operators, and is not added up"
+    assert any(line.startswith(note) for line in trace.info["notes"])
+
+
+def test_two_runs_of_a_program_count_once(tmp_path):
+    kept = [place for place, title in enumerate(OLD) if "CUDA" not in title]
+    rows = [tuple(row[place] for place in kept) for row in OLD_ROWS[2:]]
+    first = printed([OLD[place] for place in kept], rows, ("Self CPU time total: 18.000us",), width=16)
+    trace = read(tmp_path, first + "\n\n" + printed(OLD, OLD_ROWS, OLD_SUMS, width=16))
+    assert trace.kernels["duration_ns"].tolist() == [10000, 8000]
+    assert trace.totals["duration_ns"].tolist() == [10000, 8000]
+    assert any("line 11 has the processor's time as that of line 2" in line for line in trace.info["notes"])
+
+
+def test_tables_without_own_times_hold_no_kernels(tmp_path):
+    heading = ["Name", "CPU time", "CUDA time", "Calls", "CPU total", "CUDA total"]
+    trace = read(tmp_path, printed(heading, [("conv2d", "5.000us", "9.000us", "1", "5.000us", "9.000us")], width=16))
     assert trace.kernels.empty
     assert len(trace.totals) == 1
     assert "kernels" in trace.info["unavailable"]

@@ -1,12 +1,13 @@
-"""Backward passes of layers, found through the tensors between them.
+"""The backward passes of layers, found through hooks on the tensors between them.
 
-Autograd takes operations in the reverse order of their making, so what computes a layer's gradients runs from when the gradient
-of its output is there until that of its input is. Hooks on these tensors open the layer's range and close the one before. The
-gradients of its parameters fall inside; it works for first layers, whose input has no gradient, and for in-place operations.
+Autograd processes operations in reverse order of creation. A layer's gradients are therefore computed between the moment at which
+the gradient of its output is ready and the moment at which that of its input is. Hooks on these tensors open the layer's range
+and close the one before. The gradients of its parameters fall inside. This also works for first layers, whose input has no
+gradient, and for in-place operations.
 
-A tensor's dictionary of hooks is set as Tensor.register_hook does it, but without its handles: a microsecond instead of several.
-Nothing else of a tensor is changed, since all that it has stored is saved with it. Hooks are not, and PyTorch warns of those that
-do not say that they know.
+A tensor's dictionary of hooks is set as Tensor.register_hook does, but without its handles: this takes one microsecond instead of
+several. Nothing else of a tensor is changed, because everything stored in it is saved with it. Hooks are not saved, and PyTorch
+warns about hooks that are not marked as unserializable.
 """
 
 from collections import OrderedDict
@@ -18,20 +19,20 @@ from kernelscope.tracer.inside.originals import get_ident
 from kernelscope.tracer.inside.ranges import Recorder
 
 MARK = "_kernelscope"  # on a module: its layer
-# Of our hook in a dictionary of a tensor's first version, -2 in that of its second: torch's own handles count up from 0
+# Key of our hook in the dictionary of a tensor's first version, -2 for its second: torch's own handles count up from 0
 _KEY = -1
 
 
 def ranks_of(torch: Any) -> int:
-    """Return how many processes share a step."""
+    """Return the number of processes that share a step."""
     distributed = torch.distributed
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
 def compiling(torch: Any) -> Callable[[], bool]:
-    """Return the function that tells whether code is being compiled, which the compiler itself sees through, or traced."""
+    """Return a function that tells whether code is being traced or compiled; the compiler itself understands the call."""
     compiles = getattr(getattr(torch, "compiler", None), "is_compiling", None) or (lambda: False)
-    traced = torch._C._get_tracing_state  # of torch.jit.trace, which notes whatever is asked of a tensor
+    traced = torch._C._get_tracing_state  # torch.jit.trace records whatever is read from a tensor
     return lambda: bool(compiles() or traced() is not None)
 
 
@@ -42,10 +43,10 @@ class BackwardLayers(object):
         self.recorder = recorder
         self.thread: Optional[int] = None  # the thread that called backward, while it runs
         self.shared = ranks_of(torch) > 1
-        self._waiting: Optional[int] = None  # the number of the range around a wait for other ranks, while it is open
+        self._waiting: Optional[int] = None  # number of the range around a wait for other ranks, while it is open
         self._compiling = compiling(torch)
         self._torch, self._tensor = torch, torch.Tensor
-        self._plain = (torch.Tensor, torch.nn.Parameter)  # kinds that ask nobody what their attributes are
+        self._plain = (torch.Tensor, torch.nn.Parameter)  # classes whose attributes no other code can intercept
         self._modes = getattr(torch._C, "_len_torch_function_stack", lambda: 0)
         self._queue_callback = torch.autograd.Variable._execution_engine.queue_callback
         self._open: Dict[int, str] = {}  # thread -> layer whose range is open there
@@ -54,14 +55,14 @@ class BackwardLayers(object):
         self._closer = OrderedDict([(_KEY, self._unsaved(lambda gradient: self.close()))])
 
     def enter(self, values: Iterable[Any], around: Optional[str] = None) -> None:
-        """Before a layer runs on `values`: where no layer made a tensor, backward leaves this layer for a function.
+        """Handle the start of a layer on `values`: at a tensor that no layer made, backward leaves this layer.
 
-        around: the layer whose own code calls this one and has made such tensors; without one that is no layer's.
+        around: the layer whose own code calls this one and made such tensors; if None, they belong to no layer.
         """
         self._mark(values, self._closer if around is None else self._hooks_of(around))
 
     def leave(self, layer: str, output: Any) -> None:
-        """After a layer has returned `output`: backward enters it there, except by tensors that it only passed through."""
+        """Handle a layer's `output`: backward enters the layer there, except through tensors that it only passed on."""
         self._mark((output,), self._hooks_of(layer))
 
     def _hooks_of(self, layer: str) -> Any:
@@ -71,7 +72,7 @@ class BackwardLayers(object):
         return hooks
 
     def _mark(self, values: Iterable[Any], hooks: Any) -> None:
-        """Set the hooks on tensors that have none yet, also on those in lists and dictionaries, as these have them stored."""
+        """Set the hooks on tensors that have none yet, including those stored in tuples, lists and dictionaries."""
         watched = self._modes() > 0  # by a mode of the program's own
         for value in values:
             kind = type(value)
@@ -87,7 +88,7 @@ class BackwardLayers(object):
                     self._mark(inner, hooks)
 
     def _mark_tensor(self, tensor: Any, hooks: Any) -> None:
-        """Set the hooks; an in-place operation makes a new version, which is another tensor to backward."""
+        """Set the hooks; an in-place operation makes a new version, which backward treats as another tensor."""
         if tensor.is_leaf:
             return
         key, present = _KEY - tensor._version, tensor._backward_hooks
@@ -99,7 +100,7 @@ class BackwardLayers(object):
         tensor.grad_fn._register_hook_dict(tensor)
 
     def _opener(self, layer: str) -> Callable[..., Any]:
-        """Return the hook that opens the layer's range, closing what was open; an open range of the same layer goes on."""
+        """Return a hook that closes the open range and opens the layer's; an open range of the same layer goes on."""
         opened_by, push, pop, ident = self._open, self.recorder.push, self.recorder.pop, get_ident
 
         def hook(gradient: Any) -> None:
@@ -110,7 +111,7 @@ class BackwardLayers(object):
             if opened is not None:
                 pop()
             elif thread != self.thread:
-                self._queue_callback(self.close)  # an engine's thread: nothing of ours runs there when backward ends
+                self._queue_callback(self.close)  # a thread of the engine: no code of ours runs there when backward ends
             elif self.shared:
                 self._queue_callback(self._wait)
             opened_by[thread] = layer
@@ -119,7 +120,7 @@ class BackwardLayers(object):
         return hook
 
     def around(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that runs backward, in the range of its phase; one may run inside of another, of a checkpoint."""
+        """Wrap a function that runs backward in the range of its phase; one backward may run inside another, for a checkpoint."""
         recorder, is_compiling, opened = self.recorder, self._compiling, self._open
 
         def called(*arguments: Any, **keywords: Any) -> Any:
@@ -148,6 +149,6 @@ class BackwardLayers(object):
             self._waiting = None
 
     def _wait(self) -> None:
-        """After the last gradient: what backward still does is to wait until the ranks have exchanged them all."""
+        """Handle the last gradient: all that backward still does is wait until the ranks have exchanged all gradients."""
         self.close()
         self._waiting = self.recorder.push("sync", "other ranks", None, "backward")

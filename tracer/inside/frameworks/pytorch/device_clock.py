@@ -1,7 +1,7 @@
-"""When a GPU was done with each step, by events in its stream: the host may be many steps ahead, and tells its own pace.
+"""When the GPU finished each step, by events in its stream: the host may be many steps ahead, and its times show its own pace.
 
-An event is put behind a step's work when the step ends on the host. That waits for nothing; the events are read when all of the
-work is done.
+An event is recorded behind a step's work when the step ends on the host. This does not wait; the events are read when all work
+is done.
 """
 
 from typing import Any, List, Optional
@@ -10,7 +10,7 @@ from kernelscope.tracer.inside.clock import now_ns
 
 
 class DeviceClock(object):
-    """Marks in the current stream of a GPU. torch: the module."""
+    """Marks in a GPU's current stream. torch: the module."""
 
     def __init__(self, torch: Any) -> None:
         self._cuda = torch.cuda
@@ -18,10 +18,10 @@ class DeviceClock(object):
         self._events: List[Any] = []
 
     def mark(self) -> None:
-        """Note what is queued now as a step's work; raises nothing, for the program goes on in any case."""
+        """Mark the end of a step's work behind everything queued so far; never raise, so that the program goes on."""
         event = None
         try:
-            if not self._capturing():  # an event would become a part of the program's graph
+            if not self._capturing():  # an event would become part of the program's graph
                 event = self._cuda.Event(enable_timing=True)
                 event.record()
         except Exception:
@@ -29,10 +29,10 @@ class DeviceClock(object):
         self._events.append(event)
 
     def ends(self, settled_ns: Optional[int] = None) -> List[int]:
-        """Return when the device was done with each mark so far, in ns of our clock; [] where one is missing.
+        """Return when the device reached each mark so far, in ns of our clock; [] if a mark is missing.
 
-        settled_ns: when it was done with all, where it was waited for; else it is waited for now. Raises what torch does where
-        marks are of several devices.
+        settled_ns: when it had finished everything, if that was already waited for; otherwise wait for it now. Raises what torch
+        raises if the marks are on several devices.
         """
         if settled_ns is None:
             self._cuda.synchronize()

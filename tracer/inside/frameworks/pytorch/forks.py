@@ -1,7 +1,7 @@
-"""Processes that a profiled one forks: they end, although libkineto, once it ran, does not let them.
+"""Let forked processes of a profiled one exit, which libkineto, once it ran, prevents.
 
-It has a thread that waits on a condition variable. In a forked process there is no such thread, and destroying the variable, as
-the library does when a process exits, waits for it for ever. So hangs any program that forks after torch.profiler ran in it.
+libkineto has a thread that waits on a condition variable. A forked process lacks this thread, and when the library destroys the
+variable at exit, it waits for the thread forever. So any program hangs that forks after torch.profiler ran in it.
 """
 
 import ctypes
@@ -9,9 +9,9 @@ from ctypes import c_void_p
 
 
 def leave_without_destructors() -> None:
-    """Let this process, which was forked, end without destructors of C++: what is buffered is written, then it is gone.
+    """Let this forked process exit without C++ destructors: it flushes its buffers and exits.
 
-    The C library runs what was registered last first. Libraries of C without `on_exit` (musl) have no PyTorch.
+    The C library runs the functions registered last first. C libraries without `on_exit` (musl) have no PyTorch.
     """
     libc = ctypes.CDLL(None)
     if hasattr(libc, "on_exit") and hasattr(libc, "__cxa_atexit"):

@@ -1,4 +1,4 @@
-"""PyTorch itself, whoever uses it: its versions, the settings in force, how code was compiled, and torch.profiler."""
+"""PyTorch itself, for workloads and scripts: its versions and settings, how code was compiled, and torch.profiler."""
 
 import functools
 import gc
@@ -21,16 +21,17 @@ SYNCHRONISING = ("item", "cpu", "numpy", "tolist")  # methods of a tensor that w
 
 
 class Library(object):
-    """PyTorch as it was imported. model: whose layout and compilation are settings, None where none is known."""
+    """PyTorch as imported. model: the model whose layout and compilation are reported as settings, None if unknown."""
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
         self.model: Any = None
-        self.compiled: List[Any] = []  # how code was compiled, by which function, in order
+        self.after_optimizer: Optional[Callable[[], None]] = None  # closes the range around an optimizer's step
+        self.compiled: List[Any] = []  # the functions that compiled code, with their options, in order
         self._profiler: Any = None
 
     def notice_compiling(self) -> None:
-        """Keep by which functions code is compiled: models may be, or functions that call them."""
+        """Remember which functions compile code, whether models or functions that call them."""
         torch = self.torch
 
         def noticing(original: Callable[..., Any], name: Any) -> Callable[..., Any]:
@@ -54,7 +55,7 @@ class Library(object):
                 setattr(owner, name, noticing(getattr(owner, name), label))
 
     def versions(self) -> Dict[str, Any]:
-        """Return the versions of torch, numpy, oneDNN, MKL, and of CUDA and cuDNN where this build has them."""
+        """Return the versions of torch, numpy, oneDNN and MKL, and of CUDA and cuDNN if this build has them."""
         torch = self.torch
         found = {"pytorch": torch.__version__}
         try:
@@ -75,7 +76,7 @@ class Library(object):
         return found
 
     def settings(self) -> Dict[str, Any]:
-        """Return the settings in force that can make a difference to speed or results; None what this release does not tell."""
+        """Return the current settings that can affect speed or results; None for those that this release does not report."""
         torch = self.torch
         cudnn = torch.backends.cudnn
         return {
@@ -97,7 +98,7 @@ class Library(object):
         }
 
     def _memory_format(self) -> str:
-        """Return the layout of the model's images: that of its convolutions' weights, else PyTorch's own."""
+        """Return the memory format of the model's images: that of its convolutions' weights, otherwise PyTorch's default."""
         channels_last = self.torch.channels_last
         for parameter in parameters(self.model) if self.model is not None else ():
             if parameter.dim() == 4 and not parameter.is_contiguous():
@@ -106,7 +107,7 @@ class Library(object):
         return "channels first"
 
     def execution(self) -> str:
-        """Return how operators are executed: one by one, or as what was compiled, by which means."""
+        """Return how operators are executed: eagerly, or compiled and by what."""
         compiled = list(self.compiled)
         if not compiled and self.model is not None and stored(self.model, "_orig_mod") is not None:
             compiled = ["torch.compile"]
@@ -116,21 +117,21 @@ class Library(object):
         return "compiled: " + ", ".join(compiled) if compiled else "eager"
 
     def refuse_a_second_profiler(self, prepared: bool = False) -> None:
-        """Raise Unrecorded where the script's own profiler runs, which would see what we call; prepared: or is about to.
+        """Raise Unrecorded if the script's own profiler runs, which would see what we call; with `prepared`, if it is about to.
 
-        In the warm-up of its schedule it is prepared, which nothing but the object itself tells: ours would end that.
+        In the warm-up of its schedule it is prepared, which only the object itself shows; starting ours would end that.
         """
         module = self.torch.autograd.profiler
         if getattr(module, "_is_profiler_enabled", False) or (prepared and any(map(_is_prepared, _all_of(module.profile)))):
             raise Unrecorded("the script uses torch.profiler itself, and only one can run")
 
     def start_profiler(self, on_gpu: bool) -> None:
-        """Start torch.profiler. on_gpu: whether it records a GPU's kernels, too; then no other collector may have CUPTI."""
+        """Start torch.profiler. on_gpu: whether it also records GPU kernels; no other collector may then use CUPTI."""
         profiler = self.torch.profiler
         activities = [profiler.ProfilerActivity.CPU] + [profiler.ProfilerActivity.CUDA] * on_gpu
         self._profiler = profiler.profile(activities=activities, record_shapes=True)
-        # it warns that it clears events, which the program asked for none of. A filter for that would let Python forget which
-        # warnings the program has shown: they would come again
+        # it warns that it clears events, although the program asked for none. A warning filter would make Python forget which
+        # warnings the program has already shown: they would appear again
         silent = Patches()
         module = sys.modules.get(profiler.profile.__module__)
         for name in ("_warn_once", "warn"):
@@ -142,20 +143,20 @@ class Library(object):
             silent.undo()
 
     def stop_profiler(self, folder: str, name: Optional[str] = TRACE_FILE) -> List[str]:
-        """Stop the profiler and write its chrome trace under this name, if any; return the names of the files written."""
+        """Stop the profiler and write its Chrome trace under this name, if any; return the names of the files written."""
         profiler, self._profiler = self._profiler, None
         profiler.stop()
         if name is not None:
             plain = os.path.join(folder, name[: -len(".gz")])
             profiler.export_chrome_trace(plain)
             pack(plain, 9)
-        profiler.profiler = None  # what was recorded goes now: the object around it refers to itself
+        profiler.profiler = None  # frees the records now: the object around them refers to itself
         return [] if name is None else [name]
 
     def range_synchronisation(self, patches: Patches, recorder: Recorder, on_gpu: bool, kernels: bool) -> None:
-        """Name the calls that bring a value to the host: waits for a GPU; of a tensor on the host only calls like others.
+        """Put ranges around the calls that read a value on the host: they wait for a GPU; for a host tensor they are plain calls.
 
-        Those are too short to be worth their ranges in the layers pass, and beside a GPU: Adam makes two for each parameter.
+        Plain calls are too short to be worth a range in the layers pass or if a GPU is used: Adam makes two for each parameter.
         """
         for name in SYNCHRONISING:
             if on_gpu:
@@ -165,7 +166,7 @@ class Library(object):
 
 
 def _of_gpus(ranged: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what puts a range, as `ranged` does, around calls of a method for tensors on a GPU alone."""
+    """Return a wrapper that puts a range, as `ranged` does, around calls of a method for GPU tensors only."""
 
     def wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
         inside = ranged(original)
@@ -183,12 +184,12 @@ def _all_of(kind: type) -> List[Any]:
 
 
 def _is_prepared(profiler: Any) -> bool:
-    """Return whether a profiler of torch.autograd has begun and not ended."""
+    """Return whether a torch.autograd profiler has begun and not ended."""
     known = vars(profiler)
     return bool(known.get("enabled") and known.get("entered")) and known.get("kineto_results") is None
 
 
 def _asked(owner: Any, name: str) -> Any:
-    """Return what a function says; None where this release has none of the name."""
+    """Return the result of a function of this name; None if this release has no such function."""
     function = getattr(owner, name, None)
     return None if function is None else function()

@@ -1,8 +1,8 @@
-"""PyTorch's modules in scripts: ranges around each of them, named by its path, around losses and phases.
+"""PyTorch's modules in scripts: ranges around each module, named by its path, and around losses and phases.
 
-All modules are layers here, those with children for what they compute themselves (the addition of a residual block, attention
-written with functions): inside of a call the innermost module counts. A tensor that no module made belongs to the module whose
-code made it.
+Every module is a layer here. One with children is the layer of what it computes itself (the addition of a residual block,
+attention written with functions): within a call, the innermost module counts. A tensor made by no module's call belongs to the
+module whose code made it.
 """
 
 import functools
@@ -29,20 +29,20 @@ class Layers(object):
     def __init__(self, library: Library, recorder: Recorder, roots: Sequence[Any], on_gpu: bool, kernels: bool) -> None:
         self.torch = torch = library.torch
         self.recorder = recorder
-        self.opaque: Dict[str, str] = {}  # layer -> why nothing is seen inside of it
+        self.opaque: Dict[str, str] = {}  # layer -> why its inside is not visible
         self.shared: Dict[str, List[str]] = {}  # layer -> other paths of the same module
         self._roots = roots = _outermost(roots)
         self.title = " + ".join(type(_bare(root)).__name__ for root in roots) or "unknown"
         self.parameters = sum(_elements(torch, root) for root in roots)
         self._library, self._on_gpu, self._kernels = library, on_gpu, kernels
         self._names: Dict[int, str] = {}  # id of a module -> its layer
-        self._kept: List[Any] = []  # the modules of these ids, so that no id is given to another one
+        self._kept: List[Any] = []  # the modules with these ids, kept alive because a freed id could be reused
         self._types: Dict[str, Tuple[str, int]] = {}  # layer -> (type, parameters)
         self._order: Dict[str, int] = {}  # layer -> rank of its first call
-        self._counts: Dict[str, int] = {}  # layer -> calls within the present call of the model
-        self._depths = threading.local()  # depth: how many calls that have ranges are open on a thread
+        self._counts: Dict[str, int] = {}  # layer -> calls within the current call of the model
+        self._depths = threading.local()  # depth: number of open calls with ranges on a thread
         self._wanted: Optional[Set[int]] = None  # ids of the modules that have ranges, None for all
-        self._hooked: Any = None  # tells which layers' gradients have ranges, None for all
+        self._hooked: Any = None  # which layers' gradients have ranges, None for all
         self._patches = Patches()
         self._calls = Patches()  # of modules
         self._functions = Patches()  # of losses and distributions
@@ -51,7 +51,7 @@ class Layers(object):
         self._backward = BackwardLayers(recorder, torch)
 
     def attach(self) -> Dict[str, Any]:
-        """Put the ranges there; return how layers and phases are found."""
+        """Install the ranges; return how layers and phases are found."""
         torch, patches = self.torch, self._patches
         self._original = torch.nn.Module.__call__
         for root in self._roots:
@@ -73,9 +73,9 @@ class Layers(object):
         return methods
 
     def keep(self, kept: Dict[str, Set[str]], phases: bool) -> bool:
-        """Leave ranges around the calls of these layers and hooks for the gradients of some, and ranges around phases if wanted.
+        """Keep only ranges around calls of these layers, hooks for these layers' gradients and, if `phases`, ranges of phases.
 
-        Everything else is called as without us.
+        Everything else is called as it would be without us.
         """
         calls, gradients = set(kept[budget.FORWARD]), set(kept[budget.BACKWARD])
         named = [module for module in self._kept if self._names.get(id(module)) in calls]
@@ -94,18 +94,19 @@ class Layers(object):
         for handle in self._handles:
             handle.remove()
         self._handles = []
+        self._library.after_optimizer = None
 
     def _attach_calls(self, modules: Any) -> None:
-        """Wrap the calls of these modules by their classes, so that calls of other classes take no longer."""
+        """Wrap the calls of these modules' classes only: calls of other classes then take no longer than usual."""
         base = self.torch.nn.Module
         owners = {type(module) for module in modules if isinstance(module, base)}
         if any(owner.__call__ is not base.__call__ for owner in owners):
-            owners = {base}  # one with a call of its own calls the common one in turn
+            owners = {base}  # a class with its own __call__ calls the common one in turn
         for owner in owners:
             self._calls.set(owner, "__call__", functools.wraps(base.__call__)(self._calling(self._original)))
 
     def _attach_functions(self, layers: Any) -> None:
-        """Wrap losses and distributions that are among these layers; None for all."""
+        """Wrap the losses and distributions that are among these layers; all of them if None."""
         functional = self.torch.nn.functional
         for name in sorted(vars(functional)):
             if (name.endswith("_loss") or name in _LOSSES) and not name.startswith("_") and (layers is None or "loss" in layers):
@@ -113,21 +114,21 @@ class Layers(object):
         self._attach_distributions(layers)
 
     def detach(self) -> None:
-        """Take the ranges away and let go of the script's objects."""
+        """Remove the ranges and release the script's objects."""
         for patches in (self._functions, self._calls):
             patches.undo()
         self._leave_phases()
         self._kept, self._roots, self._names = [], [], {}
 
     def described(self) -> Dict[str, Any]:
-        """Return the description of the models and of the layers that were called, in the order of their first calls."""
+        """Describe the models and the layers that were called, in the order of their first calls."""
         layers = [(name,) + self._types[name] for name in sorted(self._order, key=self._order.__getitem__)]
         return network(self.title, layers, self.parameters)
 
     # --- modules ---------------------------------------------------------------------------------------------------------
 
     def _name(self, root: Any, prefixed: bool) -> None:
-        """Give the model and all modules in it their names; of a module that has several paths the first one counts."""
+        """Name the model and all modules in it; a module with several paths gets the first."""
         bare = _bare(root)
         compiled = stored(bare, "_orig_mod")
         title = type(bare if compiled is None else compiled).__name__
@@ -155,7 +156,7 @@ class Layers(object):
         self._types[own] = (title, _elements(self.torch, bare, recurse=False))
 
     def _layer(self, module: Any, outermost: bool) -> Optional[str]:
-        """Return the layer that this call stands for, or None for modules of nobody, whose work is the caller's or input."""
+        """Return the layer of this call; None for a module outside all models, whose work is its caller's or loads data."""
         if outermost:
             if self.recorder.loading():
                 return None
@@ -203,7 +204,7 @@ class Layers(object):
             gradients = enabled() and (hooked is None or hooked[layer])
             around = recorder.innermost_layer() if depth and gradients else None
             depths.depth = depth + 1
-            # the layers pass needs no range of the phase: the layer's says it
+            # the layers pass needs no range for the phase: the layer's range has it
             phase = recorder.push("phase", "forward", None, "forward") if depth == 0 and self._kernels else None
             number = recorder.push("layer", layer, layer, "forward")
             try:
@@ -228,7 +229,7 @@ class Layers(object):
     # --- the rest of a step ----------------------------------------------------------------------------------------------
 
     def _losing(self, original: Callable[..., Any], layer: Optional[str] = "loss") -> Callable[..., Any]:
-        """A loss that is called as a function, by whomever, is the layer "loss"; without a layer, a method is its class's."""
+        """Wrap a loss function: its calls, by whatever caller, are the layer "loss"; the method's class if layer is None."""
         recorder, backward, enabled = self.recorder, self._backward, self.torch.is_grad_enabled
         is_compiling, hooked = compiling(self.torch), self._hooked
 
@@ -256,7 +257,7 @@ class Layers(object):
         return called
 
     def _attach_distributions(self, layers: Any) -> None:
-        """What torch.distributions computes (its checks, sampling, probabilities) is its class's, as a layer."""
+        """Wrap the methods of torch.distributions: its checks, sampling and probabilities belong to its class, as a layer."""
         base = self.torch.distributions.Distribution
         kinds = [kind for kind in vars(self.torch.distributions).values() if isinstance(kind, type) and issubclass(kind, base)]
         if layers is not None:
@@ -268,7 +269,7 @@ class Layers(object):
                     self._functions.wrap(kind, name, functools.partial(self._losing, layer=None))
 
     def _attach_optimizers(self) -> None:
-        """Ranges from before an optimizer's step until after it; the end of a step closes what is open."""
+        """Put a range around each optimizer step, from before the step until after it; the end of our step closes open ranges."""
         recorder, opened = self.recorder, self._optimizing
         from torch.optim import optimizer
 
@@ -276,15 +277,13 @@ class Layers(object):
             opened.append(recorder.push("phase", "optimizer step", None, "optimizer"))
             return self._apart(arguments, keywords)
 
-        def after(*_: Any) -> None:
+        def after() -> None:
             if opened:
                 recorder.close(opened.pop())
 
         if hasattr(optimizer, "register_optimizer_step_pre_hook"):
             self._handles.append(optimizer.register_optimizer_step_pre_hook(before))
-            self._handles.append(optimizer.register_optimizer_step_post_hook(after))
-            # hooks run in the order of their making: the range must be closed before the step ends
-            optimizer._global_optimizer_post_hooks.move_to_end(self._handles[-1].id, last=False)
+            self._library.after_optimizer = after
         else:  # before PyTorch 2.0
             around = recorder.around("phase", "optimizer step", "optimizer")
             for kind in optimizer.Optimizer.__subclasses__():
@@ -296,12 +295,15 @@ class Layers(object):
         self._patches.wrap(self.torch.nn.utils, "clip_grad_norm_", clipping)
 
     def _apart(self, arguments: Any, keywords: Any) -> Optional[Tuple[Tuple[Any, ...], Any]]:
-        """Return a step's arguments, its closure in a range of its own: forward and backward in there are not the optimizer's."""
+        """Return a step's arguments with its closure in a separate range, as forward and backward are not the optimizer's work.
+
+        Return None if there is no closure.
+        """
         if not any(map(callable, arguments)) and not callable(keywords.get("closure")):
-            return None  # as they are
+            return None  # leaves the arguments as they are
         push, close = self.recorder.push, self.recorder.close
 
-        def ranged(function: Callable[..., Any]) -> Callable[..., Any]:  # plainly: it is made anew for each step
+        def ranged(function: Callable[..., Any]) -> Callable[..., Any]:  # kept simple, as it runs anew for each step
             def closure() -> Any:
                 number = push("phase", "closure", None, "other")
                 try:
@@ -316,7 +318,7 @@ class Layers(object):
 
 
 class _Hooked(dict):  # type: ignore[type-arg]
-    """Whether a layer's gradients have ranges, looked up with the number of a repeated call or without."""
+    """Whether a layer's gradients have ranges, looked up by the layer's name with or without the number of a repeated call."""
 
     def __init__(self, layers: Any) -> None:
         super(_Hooked, self).__init__()
@@ -328,7 +330,7 @@ class _Hooked(dict):  # type: ignore[type-arg]
 
 
 def _bare(root: Any) -> Any:
-    """Return the model inside of what wraps it."""
+    """Return the model inside its wrappers."""
     while True:
         inner = stored(root, "module") if type(root).__name__ in _WRAPPERS else None
         if inner is None:
@@ -337,7 +339,7 @@ def _bare(root: Any) -> Any:
 
 
 def _outermost(roots: Sequence[Any]) -> List[Any]:
-    """Return the models that are no parts of others: parts that are also called by themselves have their path in the whole."""
+    """Return the models that are not part of others: a part that is also called by itself has its path in the whole model."""
     parts = {id(module) for root in roots for _, module in modules(root) if module is not root}
     return [root for root in roots if id(root) not in parts]
 

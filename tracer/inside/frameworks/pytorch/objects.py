@@ -1,19 +1,19 @@
-"""What the program's own objects hold, asked of Python's and PyTorch's classes: their own may fail, count or lie when asked.
+"""Inspect the program's objects through methods of Python's and PyTorch's classes: their own may fail, count or lie.
 
-A proxy says that it is of the class of what it stands for (`__class__`), so that only `type` tells; a dictionary's own kind may
-load its values when it is asked for them; a model may refuse to tell its modules, draw random numbers when it is asked, or have
-no hash; a tensor's kind may compute its shape.
+A proxy claims the class of the object behind it (`__class__`), and only `type` tells the truth; a dictionary subclass may load
+its values on access; a model may refuse to list its modules, draw random numbers when asked, or be unhashable; a tensor subclass
+may compute its shape.
 """
 
 from typing import Any, Iterable, Iterator, List, Optional, Tuple
 
-# What PyTorch's own Module.__call__ asks for: it calls the second without the first
+# The names that PyTorch's own Module.__call__ uses: it calls the second if the first is not set
 _CALL = ("_compiled_call_impl", "_call_impl")
 _HELD = ((tuple, tuple.__iter__), (list, list.__iter__), (dict, dict.values))
 
 
 def held(value: Any) -> Optional[Iterable[Any]]:
-    """Return what a tuple, list or dictionary has stored; None for all else."""
+    """Return the values stored in a tuple, list or dictionary; None for anything else."""
     for kind, values in _HELD:
         if issubclass(type(value), kind):
             return values(value)
@@ -21,19 +21,19 @@ def held(value: Any) -> Optional[Iterable[Any]]:
 
 
 def stored(value: Any, name: str) -> Any:
-    """Return what an object has stored under a name, a module also as its child; None where that is nothing."""
+    """Return the attribute stored in an object under this name, or a module's child of this name; None if there is neither."""
     own = object.__getattribute__(value, "__dict__")
     return own[name] if name in own else _items(value, "_modules").get(name)
 
 
 def _items(module: Any, name: str) -> Any:
-    """Return a dictionary of what a module has stored as its modules or parameters."""
+    """Return the stored modules or parameters of a module as a dictionary."""
     found = object.__getattribute__(module, "__dict__").get(name) or {}
-    return dict(dict.items(found) if issubclass(type(found), dict) else found.items())  # TorchScript has kinds of its own
+    return dict(dict.items(found) if issubclass(type(found), dict) else found.items())  # TorchScript has its own types
 
 
 def modules(module: Any) -> Iterator[Tuple[str, Any]]:
-    """Yield each path to a module within a module, and what is there; the module itself, with an empty path, comes first."""
+    """Yield (path, module) for each path within a module; the module itself comes first, with an empty path."""
     left: List[Tuple[str, Any, Tuple[int, ...]]] = [("", module, ())]
     while left:
         path, one, around = left.pop()
@@ -60,12 +60,12 @@ def parameters(module: Any, recurse: bool = True) -> Iterator[Any]:
 def only_hands_on(call: Any) -> bool:
     """Return whether this is a Module.__call__ that only calls the module's own `_call_impl`, as since PyTorch 2.1.
 
-    A wrapper can call that in its place: modules may be nested as deeply in one another as Python's limit of recursion allows.
+    A wrapper can then call `_call_impl` directly and saves a frame: modules may be nested up to Python's recursion limit.
     """
     return getattr(getattr(call, "__code__", None), "co_names", None) == _CALL
 
 
-# What we ask of tensors
+# Attributes of tensors that we use
 _ASKED = frozenset(
     "shape dim dtype numel is_cuda is_meta tolist is_leaf grad_fn _version _backward_hooks register_hook".split()
     + ["__dict__", "__getattribute__"]
@@ -73,7 +73,7 @@ _ASKED = frozenset(
 
 
 def is_tensor(torch: Any, kind: type) -> bool:
-    """Return whether this kind is one of tensors that answer as PyTorch does: the program's own may compute it, or fail."""
+    """Return whether tensors of this class answer as PyTorch's own do: a program's subclass may compute the answer or fail."""
     if not issubclass(kind, torch.Tensor):
         return False
     return not any(_ASKED & set(vars(one)) for one in kind.__mro__[: kind.__mro__.index(torch.Tensor)])

@@ -1,12 +1,12 @@
-"""torch.profiler in the kernels pass of a script: its trace is written in parts, so that memory does not grow with the steps.
+"""torch.profiler in the kernels pass of a script. Its trace is written in parts to keep memory from growing with the steps.
 
-The profiler keeps a small object for every tensor that an operator took. These lie between the large blocks of the heap that
-tensors leave after a step, and the holes are then too small for the next step's tensors: a residual network's process grew by
-130 MB a step, of which the profiler held 1 MB. When a part is written its objects go, and the holes are whole again.
+The profiler keeps a small object for every tensor that an operator took. These objects lie between the large heap blocks that
+tensors free after a step, and the holes become too small for the next step's tensors: a residual network's process grew by
+130 MB a step, although the profiler held only 1 MB of that. Writing a part frees its objects, and the holes are whole again.
 
 An annotation (record_function) that is open when one profiler stops must not be open when the next one runs: its end would be
-written where the first one's records were, and destroy the heap. PyTorch itself opens one around each step of an optimizer, in
-which our steps end. So open annotations are ended before the profiler stops; their own end then does nothing.
+written where the first one's records were, and corrupt the heap. PyTorch itself opens one around each optimizer step, in which
+our steps end. So open annotations are ended before the profiler stops; their own end then does nothing.
 """
 
 import re
@@ -18,14 +18,14 @@ from kernelscope.tracer.inside.originals import get_ident
 from kernelscope.tracer.inside.profiling import muted
 from kernelscope.tracer.inside.profiling.patches import Patches
 
-# What libkineto says when it starts and stops: that it does, with the time of day and its process and thread; and where that is
-# another thread than that which loaded it, what matters for its daemon alone
+# Messages of libkineto: a line with the time of day, process and thread when it starts or stops, and an error, relevant only to
+# its daemon, if that is not the thread that loaded it
 _SAYS = re.compile(rb"[A-Z]+:\d+-\d+-\d+ [\d:]+ \d+:\d+ |ERROR: External init callback must run in same thread as registerClient")
 PART_FILE = "operators.%d.pt.trace.json.gz"  # of parts after the first, which is TRACE_FILE
 
 
 class Operators(object):
-    """The profiler of one kernels pass. giving_way: wraps what starts one of the script's own."""
+    """The profiler of one kernels pass. giving_way: a wrapper for the start of the script's own profiler."""
 
     def __init__(self, library: Library, folder: str, on_gpu: bool, giving_way: Callable[..., Any]) -> None:
         self._module = library.torch.autograd.profiler
@@ -34,7 +34,7 @@ class Operators(object):
         self._giving_way = giving_way
         self._patches = Patches()
         self._thread: Any = None
-        self._open: List[Any] = []  # annotations of the loop's thread, the outermost first
+        self._open: List[Any] = []  # open annotations of the loop's thread, outermost first
         self._parts = 0
         self._dropped = False
 
@@ -44,13 +44,13 @@ class Operators(object):
         self._thread = get_ident()
         with muted.without(_SAYS, self._folder):
             self._library.start_profiler(self._on_gpu)
-        # two at once crash: when the script starts its own, ours ends
+        # two profilers at once crash: ours ends when the script starts its own
         self._patches.wrap(self._module.profile, "_prepare_trace", self._giving_way)
         self._patches.wrap(self._module.record_function, "__enter__", self._opening)
         self._patches.wrap(self._module.record_function, "__exit__", self._closing)
 
     def stop(self) -> List[str]:
-        """Stop the profiler and write its trace; return the names of the files, none where it was not started."""
+        """Stop the profiler and write its trace; return the names of the files, [] if it was not started."""
         if self._thread is None:
             return []
         self._patches.undo()
@@ -67,13 +67,13 @@ class Operators(object):
         self._dropped = True
 
     def in_backward(self) -> bool:
-        """Return whether backward is going on, whose operators are open."""
+        """Return whether backward is running: its operators are open then."""
         return self._task() != -1
 
     def part(self) -> List[str]:
-        """Write the trace so far and start another; return the names of its files, none where that cannot be done here."""
+        """Write the trace so far and start another; return the names of its files, [] if that is not possible here."""
         if self.in_backward():
-            return []  # an optimizer that steps inside of backward, whose operators are open
+            return []  # the optimizer steps inside backward, whose operators are open
         files = self.stop()
         self.start()
         return files

@@ -1,38 +1,38 @@
-"""How much of what a model is called with is padding: texts of many lengths are filled up with one number to a common one."""
+"""The share of padding in a model's input: texts of different lengths are filled up with one number to a common length."""
 
 import weakref
 from typing import Any, Callable, Dict, Iterable, List, Optional
 
 from kernelscope.tracer.inside.frameworks.pytorch.objects import is_tensor, modules
 
-_CALLS = 20  # that are looked at, the first ones
-_LARGEST = 1 << 16  # positions of a call that are looked at
-_SHORTEST = 16  # positions of a text
-_DISTINCT = 3  # numbers: of fewer it is a mask
+_CALLS = 20  # only the first calls are inspected
+_LARGEST = 1 << 16  # most positions of a tensor that is inspected
+_SHORTEST = 16  # fewest positions of a text
+_DISTINCT = 3  # a tensor with at most so many distinct numbers is taken for a mask
 
 
 class Padding(object):
-    """Positions of the first calls: all, those that are padding, and those beyond the longest text of their call.
+    """Positions in the first calls: all, those that are padding, and those beyond the longest text of their call.
 
-    Looked at are whole numbers of two axes, texts and positions, that models with embeddings are called with. The number that
-    is repeated most at their ends is padding there; or that at their beginnings.
+    Only integer tensors with two axes (texts and positions) are inspected, and only in calls of models with embeddings. Padding
+    is the number that is repeated most at the ends of the texts, or at their beginnings, whichever is more.
     """
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self._left = _CALLS
-        self._model: Optional[Callable[[], Any]] = None  # a weak reference to the last one that was called
+        self._model: Optional[Callable[[], Any]] = None  # weak reference to the model called last
         self._looks_up = False  # whether it has embeddings
         self._positions = self._padded = self._beyond = 0
 
     def told(self) -> Optional[Dict[str, int]]:
-        """Return what was counted: positions, padded, beyond_longest; None where no call was looked at."""
+        """Return the counts: positions, padded, beyond_longest; None if no positions were counted."""
         if not self._positions:
             return None
         return {"positions": self._positions, "padded": self._padded, "beyond_longest": self._beyond}
 
     def called(self, model: Any, given: Iterable[Any]) -> None:
-        """Count what a model was called with, for as long as that is done."""
+        """Count the padding in a model's arguments, while calls are still inspected."""
         if not self._left:
             return
         self._left -= 1
@@ -43,7 +43,7 @@ class Padding(object):
             self._count(one.tolist() for one in given if self._are_texts(one))
 
     def stop(self) -> None:
-        """Look at no further call."""
+        """Inspect no further calls."""
         self._left = 0
 
     def _are_texts(self, one: Any) -> bool:
@@ -66,7 +66,7 @@ class Padding(object):
 
 
 def _runs(texts: List[List[int]]) -> List[int]:
-    """Return how often each text repeats at its beginning what fills most up there; 0 where it begins with something else."""
+    """Return how often each text repeats the most common filler at its beginning; 0 if it begins with another number."""
     runs = [next((place for place, number in enumerate(text) if number != text[0]), len(text)) for text in texts]
     filled: Dict[int, int] = {}
     for text, run in zip(texts, runs):

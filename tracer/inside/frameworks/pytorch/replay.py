@@ -1,7 +1,7 @@
-"""One layer of a PyTorch model alone, with what it was given and asked for in one ordinary step.
+"""Run one layer of a PyTorch model alone, with its inputs and output gradients from one ordinary step.
 
-What is kept are copies: of each call's arguments, as they came, and of the gradients of its outputs. Each replay then does the
-layer's forward and, where the step did, its backward: the gradients of its parameters and of those inputs that had one.
+Copies are kept of each call's arguments, as they came, and of the gradients of its outputs. Each replay runs the layer's forward
+and, if the step did, its backward: the gradients of its parameters and of those inputs that had one.
 """
 
 from typing import Any, Callable, Dict, Iterator, List, Tuple
@@ -10,9 +10,9 @@ from kernelscope.tracer.inside.frameworks.workload import CannotReplay
 
 
 def replayer(torch: Any, module: Any, step: Callable[[], Any], synchronise: Callable[[], Any]) -> Callable[[], None]:
-    """Return a function that runs `module` alone: all of its calls in one step; `step` runs an ordinary step of the program.
+    """Return a function that runs all of a step's calls of `module` alone; `step` runs an ordinary step of the program.
 
-    synchronise: waits for the device. Raises CannotReplay, also where a first replay fails.
+    synchronise: waits for the device. Raises CannotReplay, also if a first replay fails.
     """
     if int(torch.__version__.split(".")[0]) < 2:
         raise CannotReplay("PyTorch 2.0 or newer is needed")
@@ -37,7 +37,7 @@ def replayer(torch: Any, module: Any, step: Callable[[], Any], synchronise: Call
 
 
 def _captured(torch: Any, module: Any, step: Callable[[], Any]) -> List["Call"]:
-    """Return what the module was called with during one step, in order."""
+    """Return the calls of the module in one step, in order."""
     calls = []
 
     def before(module: Any, arguments: Any, keywords: Any) -> None:
@@ -59,7 +59,7 @@ def _captured(torch: Any, module: Any, step: Callable[[], Any]) -> List["Call"]:
 
 
 class Call(object):
-    """One call of a module: arguments, keywords, mixed (precision); and the gradients of its outputs, {number: tensor}."""
+    """One call of a module: arguments, keywords, mixed (precision), and the gradients of its outputs as {number: tensor}."""
 
     def __init__(self, torch: Any, module: Any, arguments: Any, keywords: Any) -> None:
         self._torch, self._module = torch, module
@@ -71,7 +71,7 @@ class Call(object):
         self._wanted = [tensor for tensor in wanted if tensor.requires_grad]
 
     def _copied(self, value: Any) -> Any:
-        """Return the same with its tensors copied, in their layout; they want a gradient where the originals did."""
+        """Return the value with its tensors copied, in the same layout and with the same requires_grad."""
         if isinstance(value, self._torch.Tensor):
             return value.detach().clone().requires_grad_(value.requires_grad)
         if isinstance(value, dict):
@@ -102,7 +102,7 @@ class Call(object):
         return keep
 
     def run(self) -> Tuple[Any, Any]:
-        """Do the call again, and its backward; return (output, gradients of what wanted one: none without backward)."""
+        """Repeat the call and its backward; return (output, gradients of the tensors that require one: () without backward)."""
         torch = self._torch
         if not self._differentiates or self._infers:
             with torch.inference_mode(self._infers), torch.no_grad():
@@ -112,5 +112,5 @@ class Call(object):
         if not found or not self._wanted:
             return output, ()
         tensors, gradients = zip(*found)
-        # as backward does, but the parameters' own gradients stay: there are none to clear before the next replay
+        # as backward does, but without setting the parameters' gradients: there are none to clear before the next replay
         return output, torch.autograd.grad(tensors, self._wanted, gradients, allow_unused=True)

@@ -1,4 +1,4 @@
-"""How many samples a step of a script has, where no DataLoader says it: by the first axis of what the model is called with."""
+"""The number of samples in a script's step if no DataLoader says it: the first axis of the model's input."""
 
 import weakref
 from typing import Any, Callable, Iterable, Optional
@@ -9,22 +9,22 @@ SOURCE = "the first axis of the model's input"
 
 
 class Samples(object):
-    """Samples of steps, counted call by call until it is known what ends a step.
+    """The samples of each step, counted call by call until it is known what ends a step.
 
-    step: of the step that ended last; None where its calls do not tell. They do where one model is called with a tensor whose
-    first axis its output has too, and none of its layers takes the batch in another axis.
+    step: the samples of the last completed step; None if its calls do not tell. They do if a single model is called with a tensor
+    whose first axis its output shares, and none of its layers has the batch in another axis.
     """
 
     def __init__(self, torch: Any) -> None:
         self.step: Optional[int] = None
         self._torch = torch
-        self._counted: Optional[int] = 0  # since a step ended
-        self._model: Optional[Callable[[], Any]] = None  # a weak reference to what was called since
-        self._known: Optional[Callable[[], Any]] = None  # the same to that of which the next is known
-        self._elsewhere = False  # whether a layer of it takes the batch in another axis than the first
+        self._counted: Optional[int] = 0  # since the last step ended
+        self._model: Optional[Callable[[], Any]] = None  # weak reference to the model called since then
+        self._known: Optional[Callable[[], Any]] = None  # weak reference to the model that `_elsewhere` is about
+        self._elsewhere = False  # whether one of its layers has the batch in another axis than the first
 
     def called(self, model: Any, given: Iterable[Any], output: Any) -> None:
-        """Count what a model was called with."""
+        """Count the samples of a model's call."""
         first = next((one for one in given if is_tensor(self._torch, type(one))), None)
         another = self._model is not None and self._model() is not model
         self._model = weakref.ref(model)
@@ -36,21 +36,21 @@ class Samples(object):
             self._counted += int(first.shape[0])
 
     def unknown(self) -> None:
-        """Count no samples of the present step: what the model was called with does not tell."""
+        """Count no samples for the current step: the model's input does not tell."""
         self._counted = None
 
     def stepped(self) -> None:
-        """End a step; nothing where no model was called in it, as between the steps of two optimizers."""
+        """End a step; keep the last count if no model was called in it, as between the steps of two optimizers."""
         if self._counted != 0:
             self.step = self._counted
         self._counted, self._model = 0, None
 
     def _has(self, output: Any, samples: int) -> bool:
-        """Return whether a tensor in what a model returns has this many rows."""
+        """Return whether a tensor in the model's output has this many rows."""
         tensors = [one for one in held(output) or (output,) if is_tensor(self._torch, type(one))]
         return any(one.dim() > 0 and one.shape[0] == samples for one in tensors)
 
 
 def _batch_elsewhere(model: Any) -> bool:
-    """Return whether a layer, as a recurrent or attention layer may, takes the sequence in the first axis."""
+    """Return whether a layer has the sequence in the first axis, as recurrent and attention layers may."""
     return any(stored(layer, "batch_first") is False for _, layer in modules(model))

@@ -1,7 +1,7 @@
-"""PyTorch in scripts: steps end with optimizers' steps, or where none is made with backward or calls of a model.
+"""PyTorch in scripts: steps end with an optimizer's step or, if no optimizer is created, with backward or calls of a model.
 
-A loop that updates parameters by hand has no optimizer: there a step ends where the outermost module is next called in training
-mode after a backward, so that the step has its update, and evaluation ends none. Without a module it ends with the backward.
+A loop that updates parameters by hand has no optimizer. There a step ends when the outermost module is next called in training
+mode after a backward: the step then includes its update, and evaluation ends no step. Without a module, the backward ends it.
 """
 
 import functools
@@ -26,11 +26,11 @@ from kernelscope.tracer.inside.profiling import budget, printed, processes
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.ranges import Recorder
 
-# How many times as much as a bare range one around a module costs, one of its gradients, and the hook that opens that: it is set
-# on a tensor, and the gradient becomes an object of Python's for it. Measured of policy gradients on CartPole.
+# Cost relative to a bare range: of a range around a module, of a range of its gradients, and of the hook that opens the latter.
+# The hook is set on a tensor and turns its gradient into a Python object. Measured with policy gradients on CartPole.
 FORWARD, BACKWARD, HOOK = 7.0, 2.0, 4.0
 _CANNOT_PRINT = "this build of PyTorch cannot switch them on"
-_BACKWARD = "backward"  # ends steps where no optimizer is made
+_BACKWARD = "backward"  # ends steps if no optimizer is created
 
 
 class Adapter(Base):
@@ -45,26 +45,27 @@ class Adapter(Base):
 
         self.torch = torch
         self.library = Library(torch)
-        self.roots = Seen()  # the outermost modules that were called
+        self.roots = Seen()  # outermost modules that were called
         self.samples = Samples(torch)
         self.padding = Padding(torch)
-        self._optimizes = False  # whether an optimizer was made
-        self._tells = True  # whether PyTorch tells of optimizers' steps
-        self._watched: Set[type] = set()  # kinds of optimizers whose steps are wrapped, where it does not
-        self._kinds: Any = weakref.WeakSet()  # of optimizers that were made
-        self._differentiated = False  # whether there was a backward since a step ended
-        self._trained: Callable[[], Any] = lambda: None  # a weak reference to the model whose calls follow a backward
+        self._optimizes = False  # whether an optimizer was created
+        self._tells = True  # whether PyTorch has hooks for optimizers' steps
+        self._watched: Set[type] = set()  # optimizer classes whose steps are wrapped because it has none
+        self._kinds: Any = weakref.WeakSet()  # classes of the optimizers that were created
+        self._differentiated = False  # whether a backward ran since the last step ended
+        self._trained: Callable[[], Any] = lambda: None  # weak reference to the model whose calls follow a backward
         self._records: Optional[bool] = None  # whether autograd recorded the last call of a model after which a step ended
         self._operators: Any = None  # of the kernels pass
-        self._watching = Patches()  # once it is known what ends a step, where no optimizer does
+        self._watching = Patches()  # in place once it is known what ends a step, if no optimizer does
         self._handles: List[Any] = []
-        self._layers: Any = None  # what attach put there
+        self._in_hook = self._stopped = False
+        self._layers: Any = None  # installed by `attach`
         self._on_gpu = False
 
     # --- steps -----------------------------------------------------------------------------------------------------------
 
     def watch(self) -> None:
-        """Watch the making and stepping of optimizers, backward, calls of outermost modules, and switches to evaluation."""
+        """Watch the creation and steps of optimizers, backward, calls of outermost modules, and switches to evaluation."""
         torch = self.torch
         from torch.optim import optimizer
 
@@ -77,8 +78,20 @@ class Adapter(Base):
         self.stepping.wrap(torch.nn.Module, "eval", self._evaluating)
 
     def _optimizer_stepped(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
-        self.samples.stepped()
-        self.recording.stepped(self, id(optimizer))
+        """Handle the end of an optimizer's step; in all passes this is our only hook that PyTorch calls then.
+
+        No hook may be added or removed while PyTorch iterates over them: one of the program's own might not be called.
+        """
+        if self._stopped:
+            return
+        self._in_hook = True
+        try:
+            if self.library.after_optimizer is not None:  # the range must be closed before the step ends
+                self.library.after_optimizer()
+            self.samples.stepped()
+            self.recording.stepped(self, id(optimizer))
+        finally:
+            self._in_hook = False
 
     def _making(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def made(optimizer: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -94,12 +107,12 @@ class Adapter(Base):
         return made
 
     def replaced(self) -> Optional[str]:
-        """Return which kind of optimizer has another step than that which PyTorch made of it, which tells of steps."""
+        """Return the optimizer class whose step was replaced since PyTorch wrapped it with its hooks; None if there is none."""
         lost = [kind.__name__ for kind in self._kinds if self._tells and not hasattr(getattr(kind, "step", None), "hooked")]
         return lost[0] + ".step" if lost else None
 
     def _stepping(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap the step of a kind of optimizer where PyTorch has no hooks for it."""
+        """Wrap the step of an optimizer class if PyTorch has no hooks for it."""
 
         def stepped(optimizer: Any, *arguments: Any, **keywords: Any) -> Any:
             output = original(optimizer, *arguments, **keywords)
@@ -109,7 +122,7 @@ class Adapter(Base):
         return stepped
 
     def _differentiating(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap backward: without an optimizer the script itself updates what has gradients, after it."""
+        """Wrap backward: without an optimizer, the script itself updates the parameters after it."""
 
         def differentiated(*arguments: Any, **keywords: Any) -> Any:
             output = original(*arguments, **keywords)
@@ -123,7 +136,7 @@ class Adapter(Base):
         return differentiated
 
     def _begins(self, module: Any) -> None:
-        """A model's call begins: where it trains and follows a backward, a step has ended."""
+        """Handle a model's call that follows a backward: in training mode it ends a step."""
         if module.training:
             self._differentiated = False
             self._trained = weakref.ref(module)
@@ -138,7 +151,7 @@ class Adapter(Base):
         return evaluated
 
     def _looking(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap the call of modules: the outermost ones that have parameters are models."""
+        """Wrap the call of modules: outermost modules with parameters are models."""
         is_compiling, calls, hands_on = compiling(self.torch), self._calls, only_hands_on(original)
 
         def called(module: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -163,26 +176,26 @@ class Adapter(Base):
 
     def _called_model(self, model: Any, given: Tuple[Any, ...], output: Any) -> None:
         trains = self.recording.trains and self.recording.spec["mode"] != "infer"
-        if model.training or not trains:  # else it is evaluated
+        if model.training or not trains:  # otherwise it is being evaluated
             self._looked_at(model, given, output)
         if not trains:
             self.samples.stepped()
         self.recording.stepped(self, id(model), training=False)
 
     def _looked_at(self, model: Any, given: Tuple[Any, ...], output: Any) -> None:
-        """Look at what a model was called with; some tensors do not tell, such as nested ones and those without values."""
+        """Inspect a model's arguments; some tensors cannot be inspected, such as nested ones and those without values."""
         try:
             with unseen(self.torch):
                 self.samples.called(model, given, output)
                 self.padding.called(model, given)
-        except Exception as error:  # none of the program's is to fail by this
+        except Exception as error:  # the program must not fail because of this
             if interrupts.raised_by_a_handler(error):
                 raise
             self.samples.unknown()
             self.padding.stop()
 
     def unseen(self) -> ContextManager[None]:
-        """Keep what we call meanwhile from the program's own modes."""
+        """Hide what we call in the context from the program's own modes."""
         return unseen(self.torch)
 
     def _is_model(self, module: Any) -> bool:
@@ -193,7 +206,7 @@ class Adapter(Base):
         return self.roots.add(module)
 
     def found(self, key: Any) -> None:
-        """Search no longer; without an optimizer, backward is watched and the calls of the class of one model."""
+        """Stop searching; without an optimizer, go on watching backward and the calls of one model's class."""
         super(Adapter, self).found(key)
         self._watching.undo()
         called = self._called(key)
@@ -204,7 +217,7 @@ class Adapter(Base):
             self._watch_calls(root, key)
 
     def _called(self, key: Any) -> Any:
-        """Return the model whose calls this key stands for, or None."""
+        """Return the model that this key stands for, or None."""
         return next((root for root in self.roots.alive() if id(root) == key), None)
 
     def _watch_calls(self, root: Any, key: Any) -> None:
@@ -226,7 +239,7 @@ class Adapter(Base):
             self._watching.set(owner, "__call__", functools.wraps(own or base.__call__)(called))
 
     def step_end(self, key: Any) -> str:
-        """Say where a step ends."""
+        """Describe where a step ends."""
         if key == _BACKWARD:
             trained = self._trained()
             model = "" if trained is None else "where %s is called in training mode after " % type(trained).__name__
@@ -235,7 +248,7 @@ class Adapter(Base):
         return "with an optimizer's step" if called is None else "with a call of %s" % type(called).__name__
 
     def process_rank(self) -> Optional[int]:
-        """Return the rank in the process group, or the number that torch.multiprocessing.spawn gave this process."""
+        """Return the rank in the process group, or the index that torch.multiprocessing.spawn gave this process."""
         distributed = self.torch.distributed
         if distributed.is_available() and distributed.is_initialized():
             return distributed.get_rank()
@@ -251,15 +264,15 @@ class Adapter(Base):
         return self._layers.attach()
 
     def costs(self, bare_ns: float) -> budget.Costs:
-        """Return what ranges cost: those of modules find their names and mark tensors, for backward's, which hooks open."""
+        """Return what ranges cost: one of a module looks up its name and marks tensors, whose hooks then open backward's."""
         return budget.Costs(bare_ns, FORWARD, BACKWARD, HOOK)
 
     def keep(self, kept: Dict[str, Set[str]], phases: bool) -> bool:
-        """Leave only the wrappers of these layers, and of phases."""
+        """Keep only the wrappers of these layers, and those of phases if `phases`."""
         return self._layers.keep(kept, phases)
 
     def warm_up(self) -> None:
-        """Call oneDNN and MKL once: MKL's first line of its verbose mode takes it some 0.4 s."""
+        """Call oneDNN and MKL once: the first line of MKL's verbose mode takes some 0.4 s."""
         torch, own = self.torch, printed.asked_for()
         with torch.no_grad():
             if printed.ONEDNN not in own:
@@ -268,11 +281,11 @@ class Adapter(Base):
                 torch.mm(torch.ones(32, 32), torch.ones(32, 32))
 
     def interruptible(self) -> bool:
-        """Return whether no operator of backward is open."""
+        """Return whether no backward operator is open."""
         return self._operators is None or not self._operators.in_backward()
 
     def detach(self) -> None:
-        """Take the ranges away; what is known of layers stays for `described`."""
+        """Remove the ranges; what is known of layers stays for `described`."""
         self._layers.detach()
 
     def start_operators(self, folder: str) -> None:
@@ -286,12 +299,12 @@ class Adapter(Base):
         return self._operators.part()
 
     def forked(self) -> None:
-        """Let the process end, where torch.profiler ran in this one."""
+        """Let this forked process exit if torch.profiler ran in its parent."""
         if self._operators is not None:
             forks.leave_without_destructors()
 
     def drop_operators(self) -> None:
-        """Let the profiler's trace go."""
+        """Discard the profiler's trace."""
         if self._operators is not None:
             self._operators.drop()
 
@@ -300,7 +313,7 @@ class Adapter(Base):
         return self._operators.stop()
 
     def printing(self, on: bool) -> Dict[str, str]:
-        """Switch the printing of oneDNN and MKL, of those that the script's environment does not have print already."""
+        """Switch the printing of oneDNN and MKL on or off, except where the script's environment already makes them print."""
         if on:
             self.library.refuse_a_second_profiler()
         missing, own = {}, printed.asked_for()
@@ -315,10 +328,10 @@ class Adapter(Base):
         return missing
 
     def _stamp_lines(self) -> None:
-        """Have oneDNN print a call: with the first it asks its environment, once, whether to print times of day."""
+        """Make oneDNN print one call: on the first it reads from its environment, only once, whether to print times of day."""
         name = printed.STAMPS[0]
         before = os.environ.get(name)
-        os.putenv(name, "1")  # for C only: the script finds its os.environ as it is
+        os.putenv(name, "1")  # for C only: the script's os.environ stays as it is
         try:
             with self.torch.no_grad(), unseen(self.torch):
                 self.torch.ones(1, dtype=self.torch.float32, device="cpu").to_mkldnn()
@@ -330,13 +343,13 @@ class Adapter(Base):
 
     @property
     def prints(self) -> bool:  # type: ignore[override]
-        """Return whether oneDNN and MKL may do the computing: on a GPU the marks among their lines would only cost time."""
+        """Return whether oneDNN and MKL may compute: on a GPU, the marks between their lines would only cost time."""
         return not self.on_gpu()
 
     def on_gpu(self) -> bool:
-        """Return whether the models that were called are on a GPU; without models, whether the program has used one's memory.
+        """Return whether the models that were called are on a GPU; without models, whether the program has used GPU memory.
 
-        Once it was so it stays so: at the end of a script its models are gone.
+        Once true, it stays true: at the end of a script its models are gone.
         """
         if not self._on_gpu:
             roots = self.roots.alive()
@@ -356,21 +369,23 @@ class Adapter(Base):
             self.torch.cuda.synchronize()
 
     def device_clock(self) -> Optional[DeviceClock]:
-        """Return the clock of the program's GPU; None on a processor."""
+        """Return the clock of the program's GPU; None on a CPU."""
         return DeviceClock(self.torch) if self.on_gpu() else None
 
     def stop(self) -> None:
-        """Take away everything."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        """Remove everything; if PyTorch is just calling our hook, the hook stays and does nothing."""
+        self._stopped = True
+        if not self._in_hook:
+            for handle in self._handles:
+                handle.remove()
+            self._handles = []
         self._watching.undo()
         super(Adapter, self).stop()
 
     # --- facts -----------------------------------------------------------------------------------------------------------
 
     def settings(self) -> Dict[str, Any]:
-        """Return the settings in force."""
+        """Return the current settings."""
         self.library.model = next(iter(self.roots.alive()), None)
         told = {} if self._records is None or self.recording.trains else {"autograd_in_inference": self._records}
         try:
@@ -379,7 +394,7 @@ class Adapter(Base):
             self.library.model = None
 
     def described(self) -> Dict[str, Any]:
-        """Return the device and the model's layers."""
+        """Return the batch, its source and padding, the device and the model's layers."""
         network = None if self._layers is None else self._layers.described()
         device = "cuda" if self.on_gpu() else "cpu"
         samples = {"batch": self.samples.step, "batch_source": SOURCE, "padding": self.padding.told()}

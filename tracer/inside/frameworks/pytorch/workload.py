@@ -1,8 +1,8 @@
 """PyTorch in our workloads: ranges around phases and modules, torch.profiler, and the settings that matter.
 
-Layers are the modules without children (and those with parameters of their own), under their names in the network. Their forward
-is a call of the module; for backward see `backward`. nn.Module.__call__ is wrapped once, because forward hooks take a slower
-path through it: a range costs a few microseconds a layer.
+Layers are the modules without children (and those with parameters of their own), named as in the network. A layer's forward is a
+call of the module; for backward see `backward`. nn.Module.__call__ is wrapped once, because forward hooks take a slower path
+through it: a range costs a few microseconds per layer.
 """
 
 import functools
@@ -20,9 +20,9 @@ ROOT = object()  # the mark of the whole model
 
 
 def layer_modules(root: Any) -> List[Tuple[str, Any]]:
-    """Return [(name, module)] of what counts as a layer under `root`; a root that is itself a layer has its class's name.
+    """Return [(name, module)] of the layers under `root`; a root that is itself a layer gets its class's name.
 
-    What only wraps the model, such as DataParallel or a compiled module, is no part of the names.
+    Wrappers of the model, such as DataParallel or a compiled module, are not part of the names.
     """
     found = []
     for name, module in unwrapped(root).named_modules():
@@ -34,7 +34,7 @@ def layer_modules(root: Any) -> List[Tuple[str, Any]]:
 
 
 def program_layers(program: Any) -> List[Tuple[str, Any]]:
-    """Return [(name, module)] of a program's layers; what its network's description has gets that name: a path without dots."""
+    """Return [(name, module)] of a program's layers; a layer in its network's description gets that name, a path without dots."""
     described = {layer.name for layer in program.network.layers} if hasattr(program, "network") else ()
     found = []
     for path, module in layer_modules(program.model):
@@ -44,7 +44,7 @@ def program_layers(program: Any) -> List[Tuple[str, Any]]:
 
 
 def unwrapped(root: Any) -> Any:
-    """Return the module inside of those that have nothing but one child, which has children itself."""
+    """Return the module inside all wrappers: modules with nothing but one child that has children itself."""
     while True:
         children = list(root.children())
         if len(children) != 1 or next(children[0].children(), None) is None:
@@ -55,7 +55,7 @@ def unwrapped(root: Any) -> Any:
 
 
 def mark(called: Any, layer: Any) -> None:
-    """Say which layer the calls of an object stand for; ROOT for the whole model."""
+    """Set the layer that calls of this object stand for; ROOT for the whole model."""
     called.__dict__[MARK] = layer
 
 
@@ -79,7 +79,7 @@ class Hooks(Base):
         self.library.notice_compiling()
 
     def attach_layers(self, program: Any) -> Dict[str, str]:
-        """Hook the program's model, loss and optimizer and backward itself; return how layers and phases are found."""
+        """Hook the program's model, loss, optimizer and backward; return how layers and phases are found."""
         torch = self.library.torch
         self.library.model = program.model
         backward = BackwardLayers(self.recorder, torch)
@@ -98,7 +98,7 @@ class Hooks(Base):
         }
 
     def attach_calls(self, backward: BackwardLayers, owner: Any) -> None:
-        """Wrap the call of a class, nn.Module's: marked ones get their range, others cost one look at their attributes."""
+        """Wrap the call of a class, such as nn.Module: marked modules get a range; others cost one attribute lookup."""
         push, pop, enabled = self.recorder.push, self.recorder.pop, self.library.torch.is_grad_enabled
         original = owner.__call__
 
@@ -131,7 +131,7 @@ class Hooks(Base):
             self.ranged(optimizer, name, "phase", "optimizer " + name, "optimizer")
 
     def attach_synchronisation(self) -> None:
-        """Name the calls that wait for a value; collective operations wait for other ranks everywhere."""
+        """Put ranges around calls that wait for a value and around collectives, which wait for other ranks on any device."""
         torch = self.library.torch
         for name in COLLECTIVE if ranks_of(torch) > 1 else ():
             self.ranged(torch.distributed, name, "sync", name, "other")
@@ -146,7 +146,7 @@ class Hooks(Base):
         return self.library.stop_profiler(self.spec["folder"])
 
     def replayer(self, program: Any, layer: str, step: Callable[[], Any]) -> Callable[[], None]:
-        """Return a function that runs one layer alone, with what one ordinary step gave it; raise CannotReplay."""
+        """Return a function that runs one layer alone, with its inputs in one ordinary step; may raise CannotReplay."""
         torch, self.library.model = self.library.torch, program.model
         execution = self.library.execution()
         if execution != "eager":

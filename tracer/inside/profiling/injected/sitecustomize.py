@@ -1,7 +1,7 @@
-"""Run by the interpreter before a script that is profiled: its folder is first on PYTHONPATH. Any Python must be able to read it.
+"""Run by the interpreter before a profiled script: its folder is first on PYTHONPATH. Any Python must be able to read it.
 
-It takes itself out of the way first: the script's sys.path is as without it, and a sitecustomize of the user's own, or none, is
-what stays. PYTHONPATH is kept in the environment, for interpreters that the script starts.
+It first removes itself: the script's sys.path is as it would be without us, and the user's own sitecustomize, or none, remains.
+PYTHONPATH stays in the environment, for interpreters that the script starts.
 """
 
 import os
@@ -10,7 +10,7 @@ import sys
 
 def _make_way(here):
     # type: (str) -> str
-    """Take this folder off the path; return the path of the module that goes on from here."""
+    """Remove this folder from the path; return the path of the module that continues from here."""
     sys.path[:] = [folder for folder in sys.path if not folder or os.path.abspath(folder) != here]
     sys.path_importer_cache.pop(here, None)
     return os.path.join(os.path.dirname(here), "start.py")
@@ -18,7 +18,7 @@ def _make_way(here):
 
 def _start(path):
     # type: (str) -> None
-    """Watch imports; whatever goes wrong is written down, never raised into the script."""
+    """Watch imports; log whatever goes wrong and never raise it into the script."""
     if sys.version_info < (3, 6) or not os.environ.get("KERNELSCOPE_PROFILE"):
         return
     try:

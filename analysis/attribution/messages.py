@@ -1,8 +1,8 @@
-"""How many bytes a collective moves and between how many ranks, as PyTorch's operator around its launch tells; and bandwidth.
+"""The bytes that a collective moves and its number of ranks, from PyTorch's operator around its launch; and bandwidths.
 
-Sizes and bandwidths are those of nccl-tests (NVIDIA/nccl-tests doc/PERFORMANCE.md): S is what all ranks together have after an
-all-gather and before a reduce-scatter, and else what a rank gives. Algorithm bandwidth is S over the time of the transfer, bus
-bandwidth that times what each link has to carry of S, so that it can be held against the link's.
+Sizes and bandwidths are those of nccl-tests (NVIDIA/nccl-tests doc/PERFORMANCE.md): S is the size on all ranks together after an
+all-gather and before a reduce-scatter, and else the size that a rank gives. Algorithm bandwidth is S over the transfer time. Bus
+bandwidth is that times the share of S that each link carries, so that it can be compared with the link's bandwidth.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _PROBLEM = r"^(?P<given>\d+):(?P<received>\d+) on (?P<members>\d+) ranks(?:: (?P
 
 
 def messages(trace: Trace, kernels: pd.DataFrame, operation: pd.Series) -> pd.DataFrame:
-    """Return bytes (S), members (how many ranks) and group (which) of communication kernels; null where nothing tells.
+    """Return bytes (S), members (number of ranks) and group (which ranks) of communication kernels; null if unknown.
 
-    Aligned with the kernels. operation: all-reduce and the like, of each kernel. Kernels themselves tell in newer traces.
+    Aligned with the kernels. operation: each kernel's, such as all-reduce. In newer traces the kernels themselves have the sizes.
     """
     own = _of_problems(kernels, operation)
     by_operators = _of_operators(trace, kernels, operation)
@@ -32,7 +32,7 @@ def messages(trace: Trace, kernels: pd.DataFrame, operation: pd.Series) -> pd.Da
 
 
 def _of_problems(kernels: pd.DataFrame, operation: pd.Series) -> pd.DataFrame:
-    """Return what the problems of kernels tell, as the reader of Kineto writes them."""
+    """Return bytes, members and group from the kernels' problems, as the reader of Kineto writes them."""
     texts = kernels["problem"] if "problem" in kernels else pd.Series(pd.NA, index=kernels.index)
     found = texts.astype("string").str.extract(_PROBLEM)
     given, received, members = (pd.to_numeric(found[name]).astype("Int64") for name in ("given", "received", "members"))
@@ -43,7 +43,7 @@ def _of_problems(kernels: pd.DataFrame, operation: pd.Series) -> pd.DataFrame:
 
 
 def _of_operators(trace: Trace, kernels: pd.DataFrame, operation: pd.Series) -> pd.DataFrame:
-    """Return what the operators around the launches of kernels tell."""
+    """Return bytes and members from the operators around the kernels' launches."""
     nothing = pd.DataFrame({"bytes": pd.NA, "members": pd.NA}, index=kernels.index, dtype="Int64")
     operators = trace.operators[(trace.operators["name"] == OPERATOR).fillna(False).to_numpy(bool)]
     if operators.empty or "launch_ns" not in kernels or kernels["launch_ns"].isna().all():
@@ -54,12 +54,12 @@ def _of_operators(trace: Trace, kernels: pd.DataFrame, operation: pd.Series) -> 
         *intervals.spans(operators), mine["launch_thread"].fillna(-1).to_numpy(np.int64), mine["launch_ns"].to_numpy(np.int64)
     )
     inside = row >= 0
-    told = operators.iloc[row[inside]][["shapes", "types", "arguments"]].astype("string")
+    inputs = operators.iloc[row[inside]][["shapes", "types", "arguments"]].astype("string")
     table = pd.DataFrame(
-        [_message(*texts) for texts in told.fillna("").itertuples(index=False, name=None)],
+        [_message(*texts) for texts in inputs.fillna("").itertuples(index=False, name=None)],
         columns=["elements", "size", "members"], index=mine.index[inside],
     ).astype("Int64")  # fmt: skip
-    # kernels that send and receive are of int8, whatever they move: tensors come first
+    # kernels that send and receive have the type int8, whatever they move, so the tensors' type comes first
     size = table["size"].fillna(mine["dtype"][inside].astype("string").map(ELEMENT_BYTES.get).astype("Int64"))
     given = table["elements"] * size
     whole = given.where((operation[table.index] != "all-gather").to_numpy(bool), given * table["members"])
@@ -67,7 +67,7 @@ def _of_operators(trace: Trace, kernels: pd.DataFrame, operation: pd.Series) -> 
 
 
 def _message(shapes: str, types: str, arguments: str) -> tuple[int | None, int | None, int | None]:
-    """Return how many elements a rank gives, the bytes of one, and the ranks of the group, as far as an operator's texts tell."""
+    """Return the elements that a rank gives, the bytes of one, and the group's number of ranks; None each if unknown."""
     listed = json_text.listed(arguments)
     last = listed[-1] if listed else None
     members = int(last) if isinstance(last, int | str) and str(last).isascii() and str(last).isdigit() else None
@@ -77,7 +77,7 @@ def _message(shapes: str, types: str, arguments: str) -> tuple[int | None, int |
 
 
 def _elements(shape: object) -> int:
-    """Return the elements of a tensor, or of several: [4, 8] has 32, [[4, 8], [2]] has 34; [] is no tensor."""
+    """Return the number of elements of one or several tensors: [4, 8] has 32, [[4, 8], [2]] has 34; [] is no tensor."""
     if not isinstance(shape, list) or not shape:
         return 0
     if all(isinstance(size, int) and size >= 0 for size in shape):
@@ -86,7 +86,7 @@ def _elements(shape: object) -> int:
 
 
 def bus_factor(operation: str, members: int) -> float:
-    """Return by what algorithm bandwidth is multiplied for bus bandwidth: what a link carries of S."""
+    """Return the factor from algorithm to bus bandwidth: the share of S that a link carries."""
     if operation == "all-reduce":
         return 2 * (members - 1) / members
     return (members - 1) / members if operation in ("reduce-scatter", "all-gather", "all-to-all") else 1.0
@@ -95,7 +95,7 @@ def bus_factor(operation: str, members: int) -> float:
 def bandwidths(table: pd.DataFrame) -> pd.DataFrame:
     """Return algorithm_gb_s and bus_gb_s (1e9 bytes a second) of rows with operation, bytes, members and transfer_ns.
 
-    Null where size or group are not known, or the transfer took no time that clocks can show.
+    Null if size or group are unknown, or if the transfer is too short for the clocks.
     """
     known = table["bytes"].notna() & table["members"].notna() & (table["transfer_ns"] > 0)
     ratio: npt.NDArray[np.float64] = (table["bytes"].astype("Float64") / table["transfer_ns"]).to_numpy(float, na_value=np.nan)

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
+from kernelscope.analysis.attribution.messages import bandwidths, bus_factor, messages
 from kernelscope.analysis.ranks.job import job
-from kernelscope.analysis.ranks.messages import bandwidths, bus_factor, messages
 from kernelscope.analysis.trace import Trace, conform
 from tests.places import corpus
 
