@@ -168,8 +168,10 @@ def _instead(trace: Trace) -> str:
     chosen = samples[samples["metric"].astype("string").str.contains(_TELLING, na=False).to_numpy(bool)]
     sums = chosen.groupby(chosen["metric"].astype("string"))["value"].agg(["mean", "min", "max"])
     rows = sums[:_NAMED].iterrows()
-    said += [f"{name} {row['mean']:.4g} on average ({row['min']:.4g} to {row['max']:.4g})" for name, row in rows]
-    return f"; it tells: {'; '.join(said)}" if said else ""
+    for name, row in rows:
+        form = ".0%" if str(name).startswith("gpu") else ".4g"  # utilisation is a share
+        said.append(f"{name} {row['mean']:{form}} on average ({row['min']:{form}} to {row['max']:{form}})")
+    return f"; it holds: {'; '.join(said)}" if said else ""
 
 
 # --- what the device did ------------------------------------------------------------------------------------------------------

@@ -422,6 +422,7 @@ def outside_of_steps(subject: Subject) -> list[str]:
         mine = table["start_ns"].notna() & (table["device"] == subject.device).fillna(False)
         tables.append(table[mine.to_numpy(bool)])
     kernels, copies = (table[~device_steps.measured(subject.trace, table)] for table in tables)
+    kernels = kernels[(kernels["kind"] != "communication").fillna(True).to_numpy(bool)]  # that waits for other ranks
     whole = float(sum(table["duration_ns"].sum() for table in tables))
     memory = copies["memory"].astype("string")
     moved = copies.groupby(copies["operation"].astype("string") + (", " + memory).fillna(""))["duration_ns"].sum()

@@ -56,6 +56,8 @@ _REMEDIES = {
     "at once; larger batches; fused optimizers; no Python loops over tensors",
     "pytorch, on another accelerator": "torch.compile(model) with the device's own backend makes fewer kernels; larger batches; "
     "no Python loops over tensors",
+    "pytorch, compiled, on an AMD GPU": "mode='reduce-overhead' of torch.compile launches each compiled part as a HIP graph; "
+    "fewer graph breaks (TORCH_LOGS=graph_breaks); larger batches; fused optimizers",
     "pytorch, compiled, on another accelerator": "fewer graph breaks (TORCH_LOGS=graph_breaks); larger batches",
     "vllm": "leave out enforce_eager=True, with which vLLM launches kernel by kernel: cudagraph_mode of its compilation_config "
     "(FULL_AND_PIECEWISE) records the decoding step as graphs; more sequences at once (max_num_seqs)",

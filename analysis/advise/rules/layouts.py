@@ -36,7 +36,12 @@ _MOST = 0.5  # of the convolutions: at least this share has tensors converted, a
 _OF_DATA = r"dst (\w+)"
 _ENDS = r"^src (\w+), dst (\w+)$"
 # cuDNN's convolutions of three dimensions; a tensor and weights of five sizes; oneDNN's sizes with depths
-_THREE = r"(?i)convolveNd|conv_?3d|vol2col|ndhwc|(?:^| )\d+(?:x\d+){4}:\d+(?:x\d+){4}\b|_id\d+od\d+kd\d+"
+_THREE = (
+    r"(?i)convolveNd_\w*<[^,]*, (?:\(int\))?3\b|conv_?3d|vol2col|ndhwc"
+    r"|(?:^| )\d+(?:x\d+){4}:\d+(?:x\d+){4}\b|_id\d+od\d+kd\d+"
+)
+_TWO = r"(?i)implicit_convolve_|winograd|conv_?2d|(?:^| )\d+(?:x\d+){3}:\d+(?:x\d+){3}\b|_ic\d+oc\d+_ih\d+"
+_TELLING = 0.05  # of the convolutions' time: kernels that tell their dimensions take more
 # Of conversions: libraries for processors reorder weights whatever the layout (docs/validation/confirming.md)
 _ON_HOST = 1 / 3
 _CASTS = {
@@ -87,12 +92,12 @@ def _around(kernels: pd.DataFrame) -> _Around | None:
 
 
 def in_3d(subject: Subject) -> bool:
-    """Return whether most of the convolutions' time is in three-dimensional ones, by names and sizes of their kernels."""
+    """Return whether convolutions are three-dimensional, by those whose names or sizes tell how many dimensions they have."""
     rows = subject.kernels(CONVOLUTIONS)
     columns = ("name", "operator", "problem")
     named = rows[list(columns)].astype("string").fillna("").agg(" ".join, axis=1) if len(rows) else pd.Series(dtype="string")
-    mine = rows[named.str.contains(_THREE).to_numpy(bool)]
-    return 2 * words.time_of(mine) > words.time_of(rows)
+    three, two = (words.time_of(rows[named.str.contains(pattern).to_numpy(bool)]) for pattern in (_THREE, _TWO))
+    return three > max(two, _TELLING * words.time_of(rows))
 
 
 def conversions(subject: Subject) -> list[Advice]:

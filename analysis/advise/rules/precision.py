@@ -136,7 +136,7 @@ def _tf32(subject: Subject, name: str, faster: float) -> Advice:
     stated = subject.setting("matmul_precision") == "highest" and name not in _CUDNN
     allowed = words.time_of(mine["tf32"]) > 0 and not stated
     off = {**_TF32, **_TF32_OF_CUDNN} if name in _CUDNN else _TF32
-    remedies = off if not allowed else _OTHERS if name == "convolutions" else _SIZED
+    remedies = off if not allowed else _others(subject) if name == "convolutions" else _SIZED
     return Advice(
         "tensor cores",
         f"{name} in float32 do not use the tensor cores{', although TF32 is on' if allowed else ''}",
@@ -238,7 +238,7 @@ def half_without_tensor_cores(subject: Subject) -> list[Advice]:
     rows = rows[np.array([look(str(name)).tensor_core is False for name in rows["name"]], dtype=bool)]
     ns = words.time_of(rows)
     convolves = 2 * words.time_of(_of(rows, "convolutions")) > ns
-    remedies = {**_OTHERS, **(_OTHERS_IN_3D if in_3d(subject) else {})} if convolves else _SIZES
+    remedies = _others(subject) if convolves else _SIZES
     return [
         Advice(
             "tensor cores",
@@ -252,6 +252,11 @@ def half_without_tensor_cores(subject: Subject) -> list[Advice]:
             modelled=True,
         )
     ]
+
+
+def _others(subject: Subject) -> dict[str, str]:
+    """Return what gives convolutions other algorithms, by framework."""
+    return {**_OTHERS, **(_OTHERS_IN_3D if in_3d(subject) else {})}
 
 
 def misaligned(subject: Subject) -> list[Advice]:

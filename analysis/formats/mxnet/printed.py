@@ -26,7 +26,8 @@ from kernelscope.analysis.formats import printed, scopes
 from kernelscope.analysis.formats.mxnet import trace as dumped
 from kernelscope.analysis.trace import Trace, conform
 
-_TITLES = r"\s*Name +Total Count +Time \(ms\) +Min Time \(ms\) +Max Time \(ms\) +Avg Time \(ms\)\s*"
+# No \s, which would take line after line of an empty file
+_TITLES = r"[ \t]*Name +Total Count +Time \(ms\) +Min Time \(ms\) +Max Time \(ms\) +Avg Time \(ms\)[ \t\r]*"
 _HEADER = re.compile(_TITLES)
 _ROW = r"^\s*(?P<name>\S.*?) +(?P<count>\d+)" + "".join(
     rf" +(?P<{cell}>\d+\.\d{{4}})" for cell in ("total", "shortest", "longest", "average")

@@ -136,6 +136,7 @@ def convolving(name, problem=None):
         ("xmma_fprop", "2x16x8x64x64:32x16x3x3x3", "channels_last_3d"),
         ("xmma_fprop", "2x16x64x64:32x16x3x3", "channels_last)"),
         ("implicit_convolve_sgemm", None, "channels_last)"),
+        ("void implicit_convolveNd_sgemm<float, (int)2, (int)1024>", None, "channels_last)"),
     ],
 )
 def test_convolutions_of_three_dimensions(name, problem, remedy):
@@ -146,6 +147,14 @@ def test_transposes_without_convolutions_have_no_link_to_channels_last():
     found = first(recording([*TUNED, Kernel("transpose_kernel", 2000, "layout", dtype="bf16")]), "layout")
     assert "channels_last" not in found["remedy"]
     assert found["link"] is None
+
+
+def test_few_kernels_tell_how_many_dimensions_a_network_has():
+    """xmma kernels do not tell; the others, cuDNN's convolveNd, have three."""
+    result = advising.advise(corpus("pairs/n21-dali-amp/b.sqlite"))
+    assert "channels_last_3d" in next(one["remedy"] for one in result["advice"] if one["topic"] == "layout")
+    [half] = [one for one in result["advice"] if "16-bit types do not use tensor cores" in one["title"]]
+    assert "channels_last_3d" in half["remedy"]
 
 
 def test_half_convolutions_without_tensor_cores():
@@ -270,5 +279,5 @@ def test_logs_without_device_work_tell_what_they_hold():
     """Epochs of 12.9259, 12.2905 and 12.1425 s, as logged."""
     with pytest.raises(EvidenceError, match=r"epoch 1 12\.9 s, epoch 2 12\.3 s, epoch 3 12\.1 s \(`kernelscope breakdown"):
         advising.advise(corpus("cntk/yzhang87__CNTK__AlexNet_baseline.linux.release.gpu.txt"))
-    with pytest.raises(EvidenceError, match=r"gpu_utilisation \d+\S* on average"):
+    with pytest.raises(EvidenceError, match=r"gpu_utilisation \d+% on average"):
         advising.advise(corpus("smi/Unshapendwarf__SlowFast__gpu_utilization.csv"))

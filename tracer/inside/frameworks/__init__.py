@@ -1,8 +1,8 @@
 """The frameworks: what is known of each without importing it, and where its hooks are. Each has one module or folder.
 
-In a framework's folder, `workload` has the hooks for our own programs (see `workload.Hooks` beside this file), `script` those for
-unmodified scripts (see `script.Base` beside this file), and the other modules have what both share. A framework that only our
-own programs use is a single module.
+In a framework's folder, `workload` has the hooks for our own programs (see `workload.Hooks` beside this file), `script` those
+for unmodified scripts (see `script.Base` beside this file), and the other modules have what both share. A framework that only
+our own programs use is a single module.
 """
 
 import importlib
@@ -19,9 +19,9 @@ if MYPY:
 class Framework(object):
     """What is known of a framework without importing it.
 
-    imports: the modules that must import, first the one that has the version. family: the name of its modules here, in workloads
-    and in analysis.attribution.frameworks. hooks: the class of its hooks, as "module:class". reveals: what it reveals about its
-    kernels on a CPU, the same on every machine.
+    imports: the modules that must import, first the one that has the version. family: the name of its modules here, in
+    workloads and in analysis.attribution.frameworks. hooks: the class of its hooks, as "module:class". reveals: what it reveals
+    about its kernels on a CPU, the same on every machine.
     """
 
     def __init__(self, imports: "Tuple[str, ...]", family: str, hooks: str, reveals: str) -> None:

@@ -1,7 +1,7 @@
 """Hooks for a framework without a module here: its program marks the functions that compute layers and phases.
 
-Each call of a marked function is an operator, named by the layer's type and phase; numpy's OpenBLAS calls inside it are timed one
-by one.
+Each call of a marked function is an operator, named by the layer's type and phase; numpy's OpenBLAS calls inside it are timed
+one by one.
 """
 
 from typing import Any, Dict, List, Optional

@@ -1,13 +1,13 @@
 """The framework-specific part of profiling an unmodified script: one class Adapter per framework.
 
-Steps. `key` identifies what ends a step: an optimizer, a trainer, a model that is called. If several end in turn (two optimizers
-in one loop, encoder and decoder), `rounds` chooses the one that ends a full round, so an adapter reports all of them and chooses
-none. A step lasts from one end to the next and includes everything in between. `training` is False for inference calls, which
-end steps only as long as nothing trains. If a framework runs on top of another that also has an adapter (Keras on torch), the
-one with the higher `rank` ends the steps and is the run's framework.
+Steps. `key` identifies what ends a step: an optimizer, a trainer, a model that is called. If several end in turn (two
+optimizers in one loop, encoder and decoder), `rounds` chooses the one that ends a full round, so an adapter reports all of them
+and chooses none. A step lasts from one end to the next and includes everything in between. `training` is False for inference
+calls, which end steps only as long as nothing trains. If a framework runs on top of another that also has an adapter (Keras on
+torch), the one with the higher `rank` ends the steps and is the run's framework.
 
-Layers are named by their full path in the model, as the framework's users write it (features.3.conv1). Repeated calls within one
-call of the model are numbered from the second on: "relu (2)". Code that Python cannot see into (torch.compile, tf.function,
+Layers are named by their full path in the model, as the framework's users write it (features.3.conv1). Repeated calls within
+one call of the model are numbered from the second on: "relu (2)". Code that Python cannot see into (torch.compile, tf.function,
 hybridised blocks) is one layer, and the methods give its name and the reason, unless names recorded by the framework say more.
 
 An adapter must not change what the script computes, prints or writes, and must not keep the script's objects alive once
@@ -29,11 +29,11 @@ MOST_NUMBERED = 8  # calls of a layer within one call of the model that get thei
 class Base(object):
     """An adapter that finds nothing. It is created when the import of its framework has finished.
 
-    The methods are listed in the order in which they are called. All calls come from the thread that imports or steps, and never
-    two at the same time.
+    The methods are listed in the order in which they are called. All calls come from the thread that imports or steps, and no
+    method is called twice at the same time.
 
-    searching: wrappers in place until it is known what ends a step; stepping: while steps are recorded; ranging: while ranges are
-    recorded; profiling: while our profiler runs. library: the source of versions and settings.
+    searching: wrappers in place until it is known what ends a step; stepping: while steps are recorded; ranging: while ranges
+    are recorded; profiling: while our profiler runs. library: the source of versions and settings.
     """
 
     framework = ""  # as in run.json and in the names of analysis.attribution.frameworks
@@ -55,7 +55,10 @@ class Base(object):
         raise NotImplementedError
 
     def found(self, key: Any) -> None:
-        """Note the end of warm-up: from now on only recording.stepped(self, key) with this key ends steps."""
+        """Note the end of warm-up: from now on only recording.stepped(self, key) with this key ends steps.
+
+        Calls with other keys may go on or not.
+        """
         self.searching.undo()
 
     def step_end(self, key: Any) -> str:
@@ -114,7 +117,7 @@ class Base(object):
         return []
 
     def warm_up(self) -> None:
-        """Kernels pass of a whole program, before it goes on: trigger what libraries do only on the first call that they report.
+        """Kernels pass of a whole program, before it goes on: trigger what libraries do on the first call that they report.
 
         Some measure clocks then, for example. In other passes that falls into steps that do not count.
         """

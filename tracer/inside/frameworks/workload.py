@@ -16,8 +16,8 @@ class CannotReplay(Exception):
 class Hooks(object):
     """What a pass records of a framework. The methods are listed in the order in which they are called.
 
-    VARIABLES: environment variables for every pass. KERNELS_VARIABLES: more of them, for the kernels pass. TRACED: the passes in
-    which the framework's own operator trace runs. library: the source of versions and settings, if it is a class of its own.
+    VARIABLES: environment variables for every pass. KERNELS_VARIABLES: more of them, for the kernels pass. TRACED: the passes
+    in which the framework's own operator trace runs. library: the source of versions and settings, if it is a class of its own.
     """
 
     VARIABLES: Dict[str, str] = {}

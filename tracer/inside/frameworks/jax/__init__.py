@@ -1,1 +1,1 @@
-"""JAX: what is hooked of it, in our workloads and in scripts."""
+"""Hooks into JAX, for our workloads and for scripts."""

@@ -1,15 +1,15 @@
-"""How many samples a step of a script has: by the first axis of what the function that ends a step is called with."""
+"""The number of samples in a script's step, from the first axis of the inputs of the step's functions."""
 
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 SOURCE = "the first axis of the function's input"
-_LOOKED_AT = 3  # calls of a function: others are as these, or there is nothing to say
+_LOOKED_AT = 3  # calls of a function; if others differ from these, nothing can be said
 
-Shapes = Tuple[Any, Tuple[Tuple[int, ...], ...]]  # how an argument is nested, and the shapes of its arrays
+Shapes = Tuple[Any, Tuple[Tuple[int, ...], ...]]  # an argument's nesting, and the shapes of its arrays
 
 
 class Samples(object):
-    """What the first calls of each function were given, apart from what it returns anew, as weights and an optimizer's state."""
+    """The inputs of each function's first calls, except those that it returns updated, such as weights and optimizer state."""
 
     def __init__(self, jax: Any) -> None:
         self._jax = jax
@@ -21,13 +21,13 @@ class Samples(object):
         if len(seen) < _LOOKED_AT:
             try:
                 seen.append(self._samples(given, output))
-            except Exception:  # of containers of the program's own, which need not be hashable: the program goes on as without us
+            except Exception:  # a program's own containers need not be hashable, and must not fail because of us
                 seen.append(None)
 
     def of_step(self, functions: List[Tuple[int, int]]) -> Optional[int]:
-        """Return the samples of a step in which each of these functions, numbers and counts of calls, is called once.
+        """Return the samples of a step that calls each of these functions once. functions: (number, count of calls) of each.
 
-        None where they are not called equally often, or where not exactly one of them takes samples.
+        None unless they are called equally often (to within one call) and exactly one of them takes samples.
         """
         counts = [count for _, count in functions]
         if not counts or max(counts) - min(counts) > 1:
@@ -38,7 +38,10 @@ class Samples(object):
         return taking[0][0]
 
     def _samples(self, given: Iterable[Any], output: Any) -> Optional[int]:
-        """Return the first axis that all arrays of a call have which it does not return anew; None where they differ."""
+        """Return the first axis that all inputs share, except those that the call returns updated.
+
+        None if the first axes differ or no input has a second axis.
+        """
         returned = {self._shapes(one) for one in (output if isinstance(output, tuple) else (output,))} | {self._shapes(output)}
         firsts = set()
         deepest = 0
@@ -57,6 +60,6 @@ class Samples(object):
         return nested, tuple(tuple(getattr(leaf, "shape", ())) for leaf in leaves)
 
     def _is_key(self, leaf: Any) -> bool:
-        """Return whether an array is a key for random numbers, of the new kind or the old."""
+        """Return whether an array is a random key, new-style or old-style."""
         kind = str(getattr(leaf, "dtype", ""))
         return kind.startswith("key") or (kind == "uint32" and tuple(leaf.shape) == (2,))

@@ -1,9 +1,9 @@
-"""Scopes around the modules of flax.nnx and Equinox, so that what they compute bears their paths in XLA's programs.
+"""Scopes around flax.nnx and Equinox modules, so that their operations carry the modules' paths in XLA's programs.
 
-Flax's linen and Haiku open a scope for each module themselves. nnx opens none and Equinox one with a layer's class. Here each
-class's `__call__` is replaced by one that opens `jax.named_scope(path)` while a function is traced, and calls on otherwise: a
-compiled function runs no Python, so that it costs nothing there. Scopes are names in a program and change nothing that it
-computes. The replaced methods stay when recording is over: Equinox compares methods to find what is compiled already.
+Flax's linen and Haiku open a scope for each module themselves. nnx opens none, and Equinox opens one with the layer's class.
+Here each class's `__call__` is replaced by one that opens `jax.named_scope(path)` while a function is traced and otherwise just
+calls the original. Compiled functions run no Python, so it costs nothing there. Scopes are only names in a program: they do not
+change its results. The replacements stay after recording: Equinox compares methods to find what is already compiled.
 """
 
 import functools
@@ -11,11 +11,11 @@ import threading
 import types
 from typing import Any, Callable, Dict, List, Set, Tuple
 
-# module that defines it -> the class of which modules are
+# defining module -> base class of the library's modules
 BASES = {"flax.nnx.module": "Module", "equinox._module": "Module"}
-# modules of these that are no layers: transformations and bound methods, which are called around layers
+# Python modules whose classes are not layers: transformations and bound methods, called around layers
 _NO_LAYERS = ("equinox._", "equinox.internal", "flax.nnx.transforms")
-_MOST = 10000  # things that are looked at to find the paths of one model
+_MOST = 10000  # most objects examined to find the paths of one model
 
 
 class Scopes(object):
@@ -25,15 +25,15 @@ class Scopes(object):
         self._jax = jax
         self._tracing = tracing
         self._bases: Tuple[Any, ...] = ()
-        self._known: Set[Any] = set()  # classes that were looked at
+        self._known: Set[Any] = set()  # classes already examined
         self._local = threading.local()  # stack: (module, its path, the paths of the modules of its model), innermost last
 
     def know(self, base: Any) -> None:
-        """Make layers of the modules that are derived from this class."""
+        """Treat modules derived from this class as layers."""
         self._bases += (base,)
 
     def find(self) -> None:
-        """Look for classes of modules that are new; called before a function is traced for the first time."""
+        """Look for new module classes; called before a function is first traced."""
         waiting: List[Any] = list(self._bases)
         while waiting:
             kind = waiting.pop()
@@ -45,7 +45,7 @@ class Scopes(object):
                     try:
                         kind.__call__ = self._scoped(call)
                     except (AttributeError, TypeError):
-                        pass  # a class that does not let its methods be replaced: it is no layer
+                        pass  # the class does not allow its methods to be replaced: not a layer
 
     def _scoped(self, original: Callable[..., Any]) -> Callable[..., Any]:
         tracing, local = self._tracing, self._local
@@ -55,7 +55,7 @@ class Scopes(object):
             if not tracing():
                 return original(module, *arguments, **keywords)
             stack = local.__dict__.setdefault("stack", [])
-            if stack and stack[-1][0] is module:  # its class calls that of its base
+            if stack and stack[-1][0] is module:  # a class's __call__ calls its base's
                 return original(module, *arguments, **keywords)
             name, opened = self._named(module, stack[-1] if stack else None)
             stack.append(opened)
@@ -68,15 +68,15 @@ class Scopes(object):
         return called
 
     def _named(self, module: Any, around: Any) -> Any:
-        """Return how a module is called within the one around it, and what to remember of it while it is called."""
+        """Return a module's name within the enclosing one, and its stack entry for the duration of the call."""
         path = around[2].get(id(module)) if around is not None else None
-        if path is None:  # a model, or one that was made while it is traced, as transformations do
+        if path is None:  # a model, or a module made during tracing, as transformations do
             return type(module).__name__, (module, "", self._paths(module))
         inside = around[1] + "."
         return path[len(inside) :] if path.startswith(inside) else path, (module, path, around[2])
 
     def _paths(self, model: Any) -> Dict[int, str]:
-        """Return {id of a module: its path in the model}, of one that has several the first."""
+        """Return {id of a module: its path in the model}; the first path if there are several."""
         found, waiting = {id(model): ""}, [("", model)]
         for path, owner in waiting:
             for name, value in _parts(owner):
@@ -88,7 +88,7 @@ class Scopes(object):
 
 
 def _parts(owner: Any) -> Any:
-    """Return (name, value) of what a module, list or dictionary holds."""
+    """Return the (name, value) pairs that a module, list or dictionary holds."""
     if isinstance(owner, (list, tuple)):
         return enumerate(owner)
     return list((owner if isinstance(owner, dict) else getattr(owner, "__dict__", {})).items())

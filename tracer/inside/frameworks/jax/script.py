@@ -1,12 +1,13 @@
 """JAX: steps end with calls of compiled functions from Python; layers come from the scopes in XLA's programs.
 
-What `jax.jit` and `jax.pmap` return after JAX's import is wrapped (`Compiled`): JAX runs a compiled function without Python,
-so nothing else tells of its calls. The wrapper has every attribute of the function, is an instance of its class, is pickled and
-printed as it, and calls it. JAX's own compiled functions (those of jax.numpy, say) were made before and are not told.
+The functions that `jax.jit` and `jax.pmap` return after JAX's import are wrapped (`Compiled`): JAX runs a compiled function
+without Python, so its calls are not visible otherwise. The wrapper has every attribute of the function, is an instance of its
+class, pickles and prints like it, and calls it. JAX's own compiled functions (such as those of jax.numpy) are made before the
+import ends and are not seen.
 
-A function trains if a gradient is taken, or optax's updates are applied, while it is traced. Gradients and updates that are
-computed outside of compiled functions end steps too. Of functions that only infer, calls from the second on are told: programs
-compile functions that they call once, to make parameters. Functions that were compiled ahead of time are `jax.stages.Compiled`.
+A function trains if a gradient is taken, or optax's updates are applied, while it is traced. Gradients and updates computed
+outside compiled functions end steps too. For functions that only infer, the first call ends no step: programs compile functions
+that they call once, to make parameters. Functions compiled ahead of time are `jax.stages.Compiled`.
 """
 
 import functools
@@ -27,14 +28,14 @@ from kernelscope.tracer.inside.profiling import imports
 from kernelscope.tracer.inside.ranges import Recorder
 
 _COMPILING = "/jax/core/compile/backend_compile_duration"
-_COMPILES = "/jax/core/compile/"  # before the events of all its parts: tracing, lowering, the compiler
+_COMPILES = "/jax/core/compile/"  # prefix of the events of all its parts: tracing, lowering, the compiler
 _GRADIENTS = ("grad", "value_and_grad")
-# modules of libraries -> classes whose objects call a compiled function, with work of their own around it
+# library modules -> classes whose objects call a compiled function and do work of their own around it
 _LIBRARIES = {
     "equinox._jit": ("_JitWrapper",),
     "flax.nnx.transforms.compilation": ("JitWrapped", "SimpleJitWrapped", "SimpleJitPartialWrapped"),
 }
-_MODULE = re.compile(r"^(jit|pjit|pmap)_+")  # before a function's name in the name of its program
+_MODULE = re.compile(r"^(jit|pjit|pmap)_+")  # prefix of a function's name in its program's name
 _BACKWARD = "transpose(jvp("  # in the scopes of a program that computes gradients
 
 
@@ -55,19 +56,19 @@ class Adapter(Base):
         self.over = False
         self.compiled = compilations.Compilations(jax)
         self.recorder: Any = None  # while ranges are recorded
-        self.functions: Dict[Any, Any] = {}  # name of a compiled function that was called while nothing was traced -> its Calls
+        self.functions: Dict[Any, Any] = {}  # name of a compiled function called while nothing was traced -> its Calls
         self.clean = _trace_state_clean()
         self.scopes = scopes.Scopes(jax, lambda: not self.clean() and not self.over)
         self._local = threading.local()
-        self._output: Any = None  # what the function that ends a step returned, while the step ends
-        self._made: Dict[Any, Any] = {}  # code of a function that jax.jit compiled -> its Calls, the newest
-        self._others: Dict[Any, Any] = {}  # id of what was compiled ahead of time, or by a library -> its Calls
+        self._output: Any = None  # output of the function that ends a step, while the step ends
+        self._made: Dict[Any, Any] = {}  # code of a function compiled by jax.jit -> its newest Calls
+        self._others: Dict[Any, Any] = {}  # id of an object compiled ahead of time or by a library -> its Calls
         self._folder: Any = None
 
     # --- steps -----------------------------------------------------------------------------------------------------------
 
     def watch(self) -> None:
-        """Wrap what makes compiled functions and gradients, and what is compiled ahead of time; listen to compilation."""
+        """Wrap the makers of compiled functions and gradients, and ahead-of-time compiled calls; listen to compilation."""
         jax, patches = self.jax, self.stepping
         for name in ("jit", "pmap"):
             if hasattr(jax, name):
@@ -107,7 +108,7 @@ class Adapter(Base):
             self.recording.interrupted("a function was compiled")
 
     def _compiling(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap jax.jit, which returns a compiled function, or a decorator where it is called without a function."""
+        """Wrap jax.jit, which returns a compiled function, or a decorator if called without a function."""
 
         def compiling(*arguments: Any, **keywords: Any) -> Any:
             made = original(*arguments, **keywords)
@@ -120,7 +121,7 @@ class Adapter(Base):
         return compiling
 
     def _differentiating(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap jax.grad and jax.value_and_grad: what they return trains."""
+        """Wrap jax.grad and jax.value_and_grad: the functions they return train."""
 
         def made(*arguments: Any, **keywords: Any) -> Any:
             gradient = original(*arguments, **keywords)
@@ -133,7 +134,7 @@ class Adapter(Base):
         return made
 
     def _training(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap jax.vjp: the functions that are being traced train."""
+        """Wrap jax.vjp: the functions being traced now train."""
 
         def called(*arguments: Any, **keywords: Any) -> Any:
             for calls in self.stack():
@@ -143,19 +144,19 @@ class Adapter(Base):
         return called
 
     def _updating(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap optax.apply_updates, which ends a step where it is called outside of compiled functions."""
+        """Wrap optax.apply_updates, which ends a step if called outside compiled functions."""
         calls = Calls(original, self, "optax.apply_updates", trains=True)
         calls.range = ("phase", "optimizer step", None, "optimizer")
         return lambda *arguments, **keywords: calls.call(arguments, keywords)
 
     def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap the call of a library's object that calls a compiled function: what it does around that is of the call."""
+        """Wrap the call of a library object that calls a compiled function: its work around that is part of the call."""
 
         def called(wrapper: Any, *arguments: Any, **keywords: Any) -> Any:
             calls = self._others.get(id(wrapper))
             if calls is None:
                 calls = self._others[id(wrapper)] = Calls(None, self)
-                calls.name = None  # the compiled function's counts
+                calls.name = None  # the compiled function's name counts
             return calls.call(arguments, keywords, functools.partial(original, wrapper))
 
         return called
@@ -175,7 +176,7 @@ class Adapter(Base):
         return called
 
     def made(self, calls: "Calls") -> None:
-        """A function was compiled, and is not called yet."""
+        """Note a function that was compiled but not called yet."""
         code = compilations.code_of(calls.function)
         if code is None:
             return
@@ -185,7 +186,7 @@ class Adapter(Base):
         self._made[code] = calls
 
     def stack(self) -> List["Calls"]:
-        """Return the calls of this thread that are open now, outermost first."""
+        """Return this thread's open calls, outermost first."""
         try:
             return self._local.stack
         except AttributeError:
@@ -193,17 +194,17 @@ class Adapter(Base):
             return self._local.stack
 
     def untraced(self) -> bool:
-        """Return whether nothing is being traced, so that a call now is one of the script's loop."""
+        """Return whether nothing is being traced and no call is open: a call now is the script loop's own."""
         return not self.stack() and self.clean()
 
     def calling(self, calls: Any) -> None:
-        """An outermost call begins: a step in which a function is called that other steps do not call is not like them."""
+        """Begin an outermost call; a step that calls a function which other steps do not call is not typical."""
         recording = self.recording
         if recording.trains and calls.count and not calls.trains and calls.step < recording.steps.count - 1:
             recording.interrupted("a function was called that other steps do not call", begins=True)
 
     def called(self, calls: Any, output: Any) -> None:
-        """An outermost call has ended: a step may have."""
+        """End an outermost call, and perhaps a step."""
         recording = self.recording
         calls.count += 1
         if calls.trains:
@@ -220,7 +221,7 @@ class Adapter(Base):
             self._output = None
 
     def settle(self) -> None:
-        """Wait for what the step returned, or for every array where a step ended otherwise."""
+        """Wait for the step's output, or for every live array if there is none."""
         arrays = self._output if self._output is not None else self.jax.live_arrays()
         for array in self.jax.tree_util.tree_leaves(arrays):
             if hasattr(array, "block_until_ready") and not getattr(array, "is_deleted", bool)():
@@ -229,7 +230,7 @@ class Adapter(Base):
     # --- ranges ----------------------------------------------------------------------------------------------------------
 
     def attach(self, recorder: Recorder, kernels: bool) -> Dict[str, Any]:
-        """Put ranges around calls of compiled functions and the reading of arrays; return how layers are found."""
+        """Put ranges around calls of compiled functions and array reads; return how layers are found."""
         self.recorder = recorder
         self.library.range_reading(self.ranging, recorder)
         for name in ("block_until_ready", "device_get"):
@@ -243,7 +244,7 @@ class Adapter(Base):
         }
 
     def detach(self) -> None:
-        """Take the ranges away."""
+        """Remove the ranges."""
         super(Adapter, self).detach()
         self.recorder = None
 
@@ -251,7 +252,7 @@ class Adapter(Base):
         """Start XLA's profiler."""
         self._folder = folder
         self.library.start_profiler()
-        # a second one fails: when the script starts its own, ours ends
+        # only one can run: ours stops when the script starts its own
         for owner in (self.jax.profiler, sys.modules.get("jax._src.profiler")):
             if hasattr(owner, "start_trace"):
                 self.profiling.wrap(owner, "start_trace", self.giving_way("jax.profiler"))
@@ -262,7 +263,7 @@ class Adapter(Base):
         return self.library.stop_profiler(self._folder)
 
     def stop(self) -> None:
-        """Take away everything; compiled functions that the script holds call on at once."""
+        """Remove everything; compiled functions that the script still holds then call straight through."""
         self.over = True
         super(Adapter, self).stop()
         self._others = {}
@@ -274,7 +275,7 @@ class Adapter(Base):
     # --- facts -----------------------------------------------------------------------------------------------------------
 
     def described(self) -> Dict[str, Any]:
-        """Return the device, and the functions that the loop calls: the layers of what has no scope."""
+        """Return the samples, the device, and the functions that the loop calls: the layers of operations without a scope."""
         layers = [
             {"name": name, "type": "function", "parameters": None, "updates": calls.trains and not calls.differentiates}
             for name, calls in self.functions.items()
@@ -289,7 +290,7 @@ class Adapter(Base):
 
 
 class Calls(object):
-    """The calls of one function. key: what ends steps; trains: whether a gradient was taken or applied in it."""
+    """The calls of one function. key: identifies it as the end of a step; trains: whether it takes or applies gradients."""
 
     _numbers = itertools.count()
 
@@ -300,15 +301,15 @@ class Calls(object):
         self.key = self.number if key is None else key
         self.trains = trains
         self.differentiates = False
-        self.compiles = False  # whether it is what jax.jit returned
-        self.options: Dict[Any, Any] = {}  # that jax.jit was given
+        self.compiles = False  # whether it was returned by jax.jit
+        self.options: Dict[Any, Any] = {}  # given to jax.jit
         self.name = getattr(function, "__name__", "function")
         self.range: Tuple[str, str, Optional[str], str] = ("phase", "call", None, "other")  # around outermost calls
-        self.count = 0  # calls from outside of others
-        self.step = -1  # the last step in which there was one
+        self.count = 0  # outermost calls
+        self.step = -1  # the last step with an outermost call
 
     def follow(self, before: Any) -> None:
-        """Take the place of one that was made of the same code and has been called: a loop makes its function anew."""
+        """Take over from an earlier function of the same code that was called: the loop remakes its function."""
         self.key, self.trains, self.differentiates = before.key, before.trains, before.differentiates
         self.count, self.step = before.count, before.step
 
@@ -318,7 +319,7 @@ class Calls(object):
         return compilations.static_arguments(self.function, self.options)
 
     def call(self, arguments: Sequence[Any], keywords: Dict[str, Any], function: Any = None) -> Any:
-        """Call; tell the adapter where this is the loop's own call, and else the functions that are being traced."""
+        """Call the function; tell the adapter of the loop's own calls, and mark an enclosing call as training if this trains."""
         adapter, function = self.adapter, function or self.function
         if adapter.over:
             return function(*arguments, **keywords)
@@ -351,7 +352,7 @@ class Calls(object):
 
 
 class Compiled(object):
-    """A function that jax.jit compiled, as which it passes; its calls are told."""
+    """A stand-in for a function compiled by jax.jit that notes its calls."""
 
     def __init__(self, function: Any, adapter: Any, options: Any) -> None:
         own = self.__dict__
@@ -362,7 +363,7 @@ class Compiled(object):
         own["__module__"] = getattr(function, "__module__", None)
 
     def __call__(*arguments: Any, **keywords: Any) -> Any:
-        """Call the function; `self` is no name here, because the function's own arguments may have it."""
+        """Call the function; there is no `self` parameter, as the function may have a keyword argument of that name."""
         return arguments[0]._kernelscope.call(arguments[1:], keywords)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -392,7 +393,7 @@ class Compiled(object):
 
 
 def _trace_state_clean() -> Callable[[], bool]:
-    """Return the function that tells whether nothing is being traced; it has no public name."""
+    """Return the function that tells whether nothing is being traced; JAX has no public one."""
     for module in ("jax._src.core", "jax.core"):
         found = getattr(sys.modules.get(module), "trace_state_clean", None)
         if found is not None:
@@ -401,7 +402,7 @@ def _trace_state_clean() -> Callable[[], bool]:
 
 
 def _hide_our_frames() -> None:
-    """Let JAX leave our frames out of tracebacks that it shortens and out of the places that it records with operations."""
+    """Make JAX leave our frames out of shortened tracebacks and of the source locations it records."""
     for name in ("traceback_util", "source_info_util"):
         exclude: Any = getattr(sys.modules.get("jax._src." + name), "register_exclusion", None)
         for module in (__file__, scopes.__file__, library.__file__, ranges.__file__) if exclude is not None else ():
@@ -409,7 +410,7 @@ def _hide_our_frames() -> None:
 
 
 def _text_of(compiled: Any) -> str:
-    """Return the program of what was compiled ahead of time, where it can be had."""
+    """Return the program text of an ahead-of-time compiled function; empty if not available."""
     try:
         return compiled.as_text() or ""
     except Exception:

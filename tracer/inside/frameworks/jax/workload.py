@@ -1,11 +1,11 @@
-"""JAX in our workloads: ranges around compiled calls, XLA's profiler for what happens inside them, and the settings that matter.
+"""JAX in our workloads: ranges around compiled calls, XLA's profiler for the work inside them, and the settings that matter.
 
-Python runs a jitted function once, to trace it. What a step then executes are XLA's operations; the profiler records each with
-its thread and time, and beside them the compiled programs, in which every operation bears the scopes of the code that it came
-from (`jit(train_step)/transpose(jvp(conv1))/dot_general`). So layers come from `jax.named_scope`, or from libraries that set it.
+Python runs a jitted function once, to trace it. A step then executes XLA operations. The profiler records each with its thread
+and time, and also the compiled programs, in which every operation carries the scopes of its source code
+(`jit(train_step)/transpose(jvp(conv1))/dot_general`). So layers come from `jax.named_scope`, or from libraries that set it.
 
-The ranges here tell the rest: "call" is the time in a jitted function (execution goes on after it returned), "sync" is the
-waiting for a value.
+The ranges here give the rest: "call" is the time in a jitted function (execution continues after it returns), "sync" is waiting
+for a value.
 """
 
 import functools
@@ -23,14 +23,14 @@ _RANGED = "_kernelscope"  # on a wrapper of a jitted function
 
 
 class Hooks(Base):
-    """What a pass records of JAX."""
+    """The hooks of a pass over a JAX workload."""
 
     VARIABLES = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
     def configure(self) -> None:
-        """Set the platform and the size of XLA's thread pool, which it reads when it is first used, and import JAX."""
+        """Set the platform and XLA's thread pool size, which are read on first use, and import JAX."""
         os.environ.setdefault("JAX_PLATFORMS", "cuda,cpu" if self.on_gpu else "cpu")
-        # by itself it takes three quarters of the GPU's memory at once, and leaves too little for those that it is compared with
+        # by default it takes three quarters of the GPU's memory at once, too much for the frameworks it is compared with
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         if self.spec.get("threads"):
             os.environ["NPROC"] = str(self.spec["threads"] * sharing(self.spec))
@@ -38,10 +38,10 @@ class Hooks(Base):
 
         self.library = Library(jax, sharing(self.spec))
         if self.kernels:
-            jax.config.update("jax_traceback_in_locations_limit", 0)  # the recorded programs would hold paths of files
+            jax.config.update("jax_traceback_in_locations_limit", 0)  # keeps file paths out of the recorded programs
 
     def attach_layers(self, program: Any) -> Dict[str, str]:
-        """Put ranges around every call of a jitted function and around the reading of arrays; return how layers are found."""
+        """Put ranges around every call of a jitted function and around array reads; return how layers are found."""
         self._range_calls(program)
         self.library.range_reading(Patches(), self.recorder)
         if not self.kernels:
@@ -53,7 +53,7 @@ class Hooks(Base):
         }
 
     def _range_calls(self, owner: Any) -> None:
-        """Replace the jitted functions that an object has, by itself, its class or its module, by themselves within a range."""
+        """Wrap in ranges the jitted functions of an object, its classes and its class's module."""
         jitted = type(self.library.jax.jit(lambda value: value))
         places = [owner, *type(owner).__mro__[:-1], sys.modules[type(owner).__module__]]
         for place in places:
@@ -62,17 +62,17 @@ class Hooks(Base):
                     setattr(place, name, _Ranged(value, self.recorder))
 
     def start_operators(self, program: Any) -> None:
-        """Start the profiler; not on a GPU where another collector has CUPTI, which it cannot do without."""
+        """Start the profiler, except on a GPU if another collector uses CUPTI, which the profiler needs."""
         if not self.on_gpu or self.spec.get("device_profiler") is not False:
             self.library.start_profiler()
 
     def stop_operators(self) -> List[str]:
-        """Stop the profiler; keep its trace in the pass's folder and return its file's name."""
+        """Stop the profiler; keep its trace in the pass's folder and return its files' names."""
         return self.library.stop_profiler(self.spec["folder"])
 
 
 class _Ranged(object):
-    """A jitted function whose calls have a range; everything else is the function's own."""
+    """A jitted function whose calls have a range; all other attributes are the function's own."""
 
     def __init__(self, function: Callable[..., Any], recorder: Recorder) -> None:
         setattr(self, _RANGED, True)

@@ -1,10 +1,10 @@
-"""Keras 3: what is hooked of it, with the hooks of its backends."""
+"""Hooks into Keras 3, on top of its backends' hooks."""
 
 from typing import Any, Dict
 
 
 def settings(keras: Any) -> Dict[str, Any]:
-    """Return the settings that Keras has of its own; Keras 2 has none of these."""
+    """Return Keras's own settings; Keras 2 has none of these."""
     config: Any = getattr(keras, "config", None)
     if not hasattr(config, "image_data_format"):
         return {}

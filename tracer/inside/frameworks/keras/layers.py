@@ -6,7 +6,7 @@ from kernelscope.tracer.inside.frameworks.script import elements
 
 
 def paths(model: Any, prefixed: bool = False) -> List[Tuple[str, Any]]:
-    """Return [(path, layer)] of a model and all layers in it, outermost first; the model has its own name."""
+    """Return [(path, layer)] of a model and all its layers, outermost first; the model's path is its name."""
     found, waiting, seen = [(model.name, model)], [(model, model.name + "." if prefixed else "")], {id(model)}
     while waiting:
         layer, prefix = waiting.pop(0)
@@ -19,7 +19,7 @@ def paths(model: Any, prefixed: bool = False) -> List[Tuple[str, Any]]:
 
 
 def weights(layer: Any) -> int:
-    """Return how many numbers a layer's own weights are, those of the layers inside it left out."""
+    """Return the number of elements in a layer's own weights, excluding those of its inner layers."""
     held = list(getattr(layer, "_trainable_variables", ())) + list(getattr(layer, "_non_trainable_variables", ()))
     return sum(elements(variable.shape) for variable in held)
 

@@ -10,16 +10,16 @@ from kernelscope.tracer.inside.ranges import Recorder
 
 
 class Layers(modules.Layers):
-    """The ranges of one pass; what is not Keras's own is found as in a script of PyTorch."""
+    """The ranges of one pass; everything that is not Keras's own is found as in a PyTorch script."""
 
     def __init__(self, adapter: Any, recorder: Recorder, kernels: bool) -> None:
         self.adapter = adapter
-        self._innermost = threading.local()  # module: whose call by Keras is open
+        self._innermost = threading.local()  # module: the one with an open Keras call
         below = adapter.below
         super(Layers, self).__init__(below.library, recorder, adapter.known(), below.on_gpu(), kernels)
 
     def attach(self) -> Dict[str, Any]:
-        """Put the ranges there; return how layers and phases are found."""
+        """Add the ranges; return how layers and phases are found."""
         found = super(Layers, self).attach()
         package, patches = self.adapter.keras, self._patches
         patches.wrap(package.layers.Layer, "__call__", self._calling)
@@ -34,7 +34,7 @@ class Layers(modules.Layers):
         return found
 
     def _calling(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Within Keras's call of a layer is PyTorch's call of the same module: one range for both."""
+        """Open one range for Keras's call of a layer and PyTorch's call of the same module inside it."""
         ranged, innermost = super(Layers, self)._calling(original), self._innermost
 
         def called(module: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -50,7 +50,7 @@ class Layers(modules.Layers):
         return called
 
     def _name(self, root: Any, prefixed: bool) -> None:
-        """Give a model and all layers in it their names."""
+        """Name a model and all its layers."""
         if not hasattr(root, "_layers"):
             super(Layers, self)._name(root, prefixed)
             return

@@ -1,13 +1,13 @@
-"""Keras: fit, evaluate and predict tell the ends of batches to their callbacks; the rest is the backend's.
+"""Keras scripts: callbacks of fit, evaluate and predict mark the ends of batches; the backend's adapter does the rest.
 
-`CallbackList` is what every backend and every release since 2.x calls at a batch's beginning and end, also where a model has its
-own train_step. A batch is a step (so are the batches that one call executes together), users' callbacks included; so is a call of
-train_on_batch, test_on_batch or predict_on_batch. Where neither is used, calls of the outermost model end steps, as long as the
-backend does not trace them; a loop that the script writes in the backend's own terms is left to the backend's adapter.
+Every backend and every release since 2.x calls `CallbackList` when a batch begins and ends, even if a model has its own
+train_step. A batch is a step, users' callbacks included (as are batches that one call executes together); so is a call of
+train_on_batch, test_on_batch or predict_on_batch. If neither is used, calls of the outermost model end steps, unless the backend
+is tracing them. A loop written against the backend itself is left to the backend's adapter.
 
-What differs between backends is in a class each (`_SIDES`): watch(adapter) finds more steps, outermost() tells whether a call is
-one of the script's loop, attach(recorder, kernels) puts ranges around layers, with the backend's own adapter (`below`), which
-records operators and waits for them.
+Each backend may have a class of its own (`_SIDES`): watch(patches) finds more steps, outermost() tells whether a call is the
+script loop's own, attach(recorder, kernels) puts ranges around layers. The backend's own adapter (`below`) records operators and
+waits for them.
 """
 
 import functools
@@ -21,10 +21,10 @@ from kernelscope.tracer.inside.frameworks.script import Base, Seen, network
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.ranges import Recorder
 
-_CALL = "call"  # what ends a step where no batch does: a call of an outermost model
+_CALL = "call"  # key of a step that ends with a call of an outermost model
 _BATCHES = ("train", "test", "predict")
 _LOOPS = {"fit": "train", "evaluate": "test", "predict": "predict"}  # method -> its batches
-_FRAMEWORKS = {"torch": "pytorch"}  # backend -> its framework, where the names differ
+_FRAMEWORKS = {"torch": "pytorch"}  # backend -> its framework, if the names differ
 
 
 class Adapter(Base):
@@ -43,20 +43,20 @@ class Adapter(Base):
         self._below: Any = None
         self.recorder: Any = None  # while ranges are recorded
         self.models = Seen()
-        self._called: Dict[Any, Any] = {}  # model's id -> the range of its present batch
+        self._called: Dict[Any, Any] = {}  # id of a CallbackList -> the range of its current batch
         self._ended: Dict[str, int] = {}  # kind of batch -> when the last one had ended, while ranges are recorded
         self.side = _SIDES.get(self.backend, Side)(self)
 
     @property
     def below(self) -> Base:
-        """The backend's own adapter; looked for when it is needed: tensorflow imports Keras before its own import ends."""
+        """The backend's own adapter, looked up when first needed: tensorflow imports Keras during its own import."""
         if self._below is None:
             self._below = self.recording.adapter_of(_FRAMEWORKS.get(self.backend, self.backend))
         return self._below or Base(self.recording)
 
     @property
     def queues(self) -> bool:  # type: ignore[override]
-        """Whether the backend's steps end while their work still waits."""
+        """Whether the backend's steps end while their work is still queued."""
         return self.below.queues
 
     @property
@@ -67,7 +67,7 @@ class Adapter(Base):
     # --- steps -----------------------------------------------------------------------------------------------------------
 
     def watch(self) -> None:
-        """Watch the beginnings and ends of batches, calls with one batch, and calls of outermost models."""
+        """Watch batches begin and end, the *_on_batch calls, and calls of outermost models."""
         keras, patches = self.keras, self.stepping
         if not hasattr(keras.callbacks.CallbackList, "on_train_batch_begin"):
             self.recording.note("unavailable", "batches of Keras before 2.3: it does not tell them, its backend's steps count")
@@ -88,7 +88,7 @@ class Adapter(Base):
         return id(model)
 
     def known(self) -> List[Any]:
-        """Return the models that were seen and are still alive, those left out that are part of another."""
+        """Return the models seen that are still alive, except those that are part of another."""
         models = self.models.alive()
         parts = {id(layer) for model in models for _, layer in layers.paths(model)[1:]}
         return [model for model in models if id(model) not in parts]
@@ -118,7 +118,7 @@ class Adapter(Base):
         return ended
 
     def _looping(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Put a range around what a step calls a whole loop for, or what of such a call is not in the steps of its batches."""
+        """Put a range around a whole loop called within a step, or around the parts of a loop outside its batches' steps."""
 
         def looped(*arguments: Any, **keywords: Any) -> Any:
             recorder: Any = self.recorder
@@ -158,17 +158,17 @@ class Adapter(Base):
         recording.stepped(self, key, training=training)
 
     def _looking(self, original: Callable[..., Any]) -> Any:
-        """Wrap the call of layers: the outermost models end steps where nothing else does."""
+        """Wrap layer calls: calls of outermost models end steps if nothing else does."""
 
         def ended(layer: Any, arguments: Any, output: Any) -> None:
-            symbolic = hasattr(output, "_keras_history")  # the model becomes a part of another one
+            symbolic = hasattr(output, "_keras_history")  # the model is being built into another one
             if isinstance(layer, self.keras.Model) and not symbolic and self.side.outermost():
                 self.recording.stepped(self, (_CALL, self.know(layer)), training=False)
 
         return self.outermost(original, ended)
 
     def found(self, key: Any) -> None:
-        """Search no longer, unless calls of a model are the steps."""
+        """Stop searching, unless model calls are the steps."""
         if not isinstance(key, tuple) or key[0] != _CALL or self.recording.trains:
             super(Adapter, self).found(key)
         self.below.found(None)
@@ -176,7 +176,7 @@ class Adapter(Base):
     # --- layers and operators: the backend's -----------------------------------------------------------------------------
 
     def attach(self, recorder: Recorder, kernels: bool) -> Dict[str, Any]:
-        """Put ranges around batches, the loading of data, loops that a step calls, and what the backend's side knows of."""
+        """Put ranges around batches, loops that a step calls, and the backend's layers and phases."""
         self.recorder = recorder
         for name in _LOOPS:
             self.ranging.wrap(defining(self.keras.Model, name), name, functools.partial(self._looping, name))
@@ -190,13 +190,13 @@ class Adapter(Base):
         self.side.detach()
 
     def ranged(self, owner: Any, name: str, category: str, title: str, phase: str, layer: Optional[str] = None) -> None:
-        """Put a range around a function until ranges are taken away; nothing where this release has no such function."""
+        """Put a range around a function until ranges are removed; do nothing if this release lacks the function."""
         if owner is not None and hasattr(owner, name):
             self.ranging.wrap(owner, name, self.recorder.around(category, title, phase, layer))
 
     @property
     def compiled(self) -> Any:
-        """What the backend compiled or traced so far."""
+        """What the backend has compiled or traced so far."""
         return self.below.compiled
 
     def start_operators(self, folder: str) -> None:
@@ -204,7 +204,7 @@ class Adapter(Base):
         self.below.start_operators(folder)
 
     def part_operators(self) -> List[str]:
-        """Write the trace so far where the framework below can."""
+        """Write the trace so far if the backend can."""
         return self.below.part_operators()
 
     def stop_operators(self) -> List[str]:
@@ -248,19 +248,19 @@ class Adapter(Base):
 
 
 class Side(object):
-    """What is the same on every backend, and all of it on a backend that nobody has written more for."""
+    """The part common to all backends; all there is for a backend without a class of its own."""
 
     def __init__(self, adapter: Any) -> None:
         self.adapter = adapter
 
     def watch(self, patches: Patches) -> None:
-        """Find more steps; patches are taken away when nothing is recorded any more."""
+        """Find more steps; the patches are removed when recording is over."""
 
     def know(self, model: Any) -> None:
-        """Hear of a model that was not seen before."""
+        """Note a model not seen before."""
 
     def outermost(self) -> bool:
-        """Return whether a call of a model that has ended now is one of the script's loop: nothing is being traced."""
+        """Return whether a model call that has just ended is the script loop's own, with nothing being traced."""
         return False
 
     def attach(self, recorder: Recorder, kernels: bool) -> Dict[str, Any]:
@@ -268,7 +268,7 @@ class Side(object):
         return self.adapter.below.attach(recorder, kernels)
 
     def detach(self) -> None:
-        """Take them away."""
+        """Remove the backend's ranges."""
         self.adapter.below.detach()
 
 
@@ -276,7 +276,7 @@ class OnJax(Side):
     """Layers come from the scopes that Keras opens around them; batches are made while the compiled step is called."""
 
     def watch(self, patches: Patches) -> None:
-        """Watch the making of iterators, because one lives as long as an epoch."""
+        """Watch iterators being made, because one lives as long as an epoch."""
         iterators = getattr(sys.modules.get("keras.src.backend.jax.trainer"), "JAXEpochIterator", None)
         if hasattr(iterators, "_get_iterator"):
             patches.wrap(iterators, "_get_iterator", self._iterating)
@@ -319,7 +319,7 @@ class OnTorch(Side):
         self._layers: Any = None
 
     def watch(self, patches: Patches) -> None:
-        """Watch the steps of Keras's optimizers, for loops that are not Keras's."""
+        """Watch steps of Keras's optimizers, for loops other than Keras's."""
         optimizer = defining(self.adapter.keras.optimizers.Optimizer, "apply")
         if optimizer is not None:
             patches.wrap(optimizer, "apply", self._applying)
@@ -335,7 +335,7 @@ class OnTorch(Side):
         return applied
 
     def know(self, model: Any) -> None:
-        """Let PyTorch's adapter know it: it tells by the models' parameters whether there is a GPU to wait for."""
+        """Pass the model to PyTorch's adapter, which tells by model parameters whether there is a GPU to wait for."""
         if hasattr(self.adapter.below, "roots"):
             self.adapter.below.roots.add(model)
 
@@ -364,5 +364,5 @@ _SIDES = {"jax": OnJax, "torch": OnTorch}
 
 
 def defining(owner: Any, name: str) -> Any:
-    """Return the class of an owner's bases that defines the attribute, or None."""
+    """Return the class among an owner's bases that defines the attribute, or None."""
     return next((base for base in owner.__mro__ if name in vars(base)), None)

@@ -1,8 +1,8 @@
-"""Keras 3 in our workloads: the hooks of its backend, told where Keras's own layers, losses, optimizers and calls are.
+"""Keras 3 in our workloads: its backend's hooks, applied to Keras's own layers, losses, optimizers and calls.
 
 On torch a layer's range is a call of keras.layers.Layer, and its backward is found as for PyTorch's modules. On TensorFlow and
-JAX layers come from the names of operators and operations, which carry the scopes that Keras opens around its layers. In all of
-them "call" is the time in train_on_batch or predict_on_batch.
+JAX layers come from the names of operators and operations, which carry the scopes that Keras opens around its layers. On all
+backends "call" is the time in train_on_batch, predict_on_batch and the like (`_CALLS`).
 """
 
 import os
@@ -19,15 +19,15 @@ _CALLS = ("train_on_batch", "test_on_batch", "predict_on_batch", "fit", "predict
 
 
 class _OnBackend(Hooks):
-    """What is the same on every backend; comes before the backend's own class."""
+    """The part common to all backends; it precedes the backend's own class among the bases."""
 
     backend = ""
 
     def configure(self) -> None:
-        """Choose the backend and the device, which Keras takes from the environment, and import both."""
+        """Set the backend and the device, which Keras reads from the environment, and import the backend."""
         os.environ["KERAS_BACKEND"] = self.backend
         if not self.on_gpu:
-            os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # Keras takes every GPU that it sees
+            os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # Keras uses every visible GPU
         super(_OnBackend, self).configure()
 
     def versions(self) -> Dict[str, Any]:
@@ -39,7 +39,7 @@ class _OnBackend(Hooks):
         return found
 
     def settings(self) -> Dict[str, Any]:
-        """Return the backend's settings with those that Keras has of its own."""
+        """Return the backend's settings with Keras's own."""
         import keras
 
         return dict(super(_OnBackend, self).settings(), backend=keras.backend.backend(), **own.settings(keras))
@@ -49,18 +49,18 @@ class _OnBackend(Hooks):
         found = super(_OnBackend, self).attach_layers(program)
         for method in _CALLS:
             ranged = self.recorder.ranged(getattr(program.model, method), "phase", "call", "other")
-            # past the model's own setting of attributes, which would track the function
+            # bypasses the model's __setattr__, which would track the function
             program.model.__dict__[method] = ranged
         return found
 
 
 class _Torch(pytorch.Hooks):
-    """PyTorch's hooks on Keras's layers in the place of modules."""
+    """PyTorch's hooks on Keras's layers instead of modules."""
 
-    replayer = Hooks.replayer  # PyTorch's looks for modules, not for Keras's layers
+    replayer = Hooks.replayer  # PyTorch's replayer looks for modules, not for Keras's layers
 
     def attach_layers(self, program: Any) -> Dict[str, str]:
-        """Hook Keras's calls of layers and losses, the optimizer and backward itself; return how layers and phases are found."""
+        """Hook Keras's layer and loss calls, the optimizer and backward; return how layers and phases are found."""
         import keras
 
         self.library.model = program.model
@@ -73,7 +73,7 @@ class _Torch(pytorch.Hooks):
             self.attach_calls(backward, owner)
         self.patches.wrap(self.library.torch.Tensor, "backward", backward.around)
         self.attach_optimizer(program.optimizer, ("apply",))
-        # PyTorch's own optimizer clears the gradients, here the model does
+        # here the model clears the gradients, not the optimizer as in PyTorch
         cleared = self.recorder.ranged(program.model.zero_grad, "phase", "optimizer zero_grad", "optimizer")
         program.model.__dict__["zero_grad"] = cleared
         self.attach_synchronisation()
@@ -84,18 +84,18 @@ class _Torch(pytorch.Hooks):
 
 
 class OnTorch(_OnBackend, _Torch):
-    """What a pass records of Keras on PyTorch."""
+    """The hooks of a pass over a Keras workload on PyTorch."""
 
     backend = "torch"
 
 
 class OnTensorFlow(_OnBackend, tensorflow.Hooks):
-    """What a pass records of Keras on TensorFlow."""
+    """The hooks of a pass over a Keras workload on TensorFlow."""
 
     backend = "tensorflow"
 
 
 class OnJax(_OnBackend, jax.Hooks):
-    """What a pass records of Keras on JAX."""
+    """The hooks of a pass over a Keras workload on JAX."""
 
     backend = "jax"

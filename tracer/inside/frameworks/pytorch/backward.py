@@ -1,13 +1,13 @@
 """The backward passes of layers, found through hooks on the tensors between them.
 
-Autograd processes operations in reverse order of creation. A layer's gradients are therefore computed between the moment at which
-the gradient of its output is ready and the moment at which that of its input is. Hooks on these tensors open the layer's range
-and close the one before. The gradients of its parameters fall inside. This also works for first layers, whose input has no
-gradient, and for in-place operations.
+Autograd processes operations in reverse order of creation. A layer's gradients are therefore computed from the moment when the
+gradient of its output is ready until that of its input is. Hooks on these tensors open the layer's range and close the one
+before. The gradients of its parameters fall inside. This also works for first layers, whose input has no gradient, and for
+in-place operations.
 
-A tensor's dictionary of hooks is set as Tensor.register_hook does, but without its handles: this takes one microsecond instead of
-several. Nothing else of a tensor is changed, because everything stored in it is saved with it. Hooks are not saved, and PyTorch
-warns about hooks that are not marked as unserializable.
+A tensor's dictionary of hooks is set as Tensor.register_hook does, but without its handles: this takes one microsecond instead
+of several. Nothing else of a tensor is changed, because everything stored in it is saved with it. Hooks are not saved, and
+PyTorch warns about hooks that are not marked as unserializable.
 """
 
 from collections import OrderedDict
@@ -120,7 +120,7 @@ class BackwardLayers(object):
         return hook
 
     def around(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap a function that runs backward in the range of its phase; one backward may run inside another, for a checkpoint."""
+        """Wrap a function that runs backward in the range of its phase; one backward may run inside another (checkpointing)."""
         recorder, is_compiling, opened = self.recorder, self._compiling, self._open
 
         def called(*arguments: Any, **keywords: Any) -> Any:

@@ -31,8 +31,8 @@ class DeviceClock(object):
     def ends(self, settled_ns: Optional[int] = None) -> List[int]:
         """Return when the device reached each mark so far, in ns of our clock; [] if a mark is missing.
 
-        settled_ns: when it had finished everything, if that was already waited for; otherwise wait for it now. Raises what torch
-        raises if the marks are on several devices.
+        settled_ns: when it had finished everything, if that was already waited for; otherwise wait for it now. Raises what
+        torch raises if the marks are on several devices.
         """
         if settled_ns is None:
             self._cuda.synchronize()

@@ -154,9 +154,9 @@ class Library(object):
         return [] if name is None else [name]
 
     def range_synchronisation(self, patches: Patches, recorder: Recorder, on_gpu: bool, kernels: bool) -> None:
-        """Put ranges around the calls that read a value on the host: they wait for a GPU; for a host tensor they are plain calls.
+        """Put ranges around the calls that read a value on the host: they wait for a GPU; on a host tensor they do not wait.
 
-        Plain calls are too short to be worth a range in the layers pass or if a GPU is used: Adam makes two for each parameter.
+        Those are too short to be worth a range in the layers pass or if a GPU is used: Adam makes two for each parameter.
         """
         for name in SYNCHRONISING:
             if on_gpu:

@@ -269,7 +269,7 @@ class Layers(object):
                     self._functions.wrap(kind, name, functools.partial(self._losing, layer=None))
 
     def _attach_optimizers(self) -> None:
-        """Put a range around each optimizer step, from before the step until after it; the end of our step closes open ranges."""
+        """Put a range around each step of an optimizer, from before it until after it; the end of our step closes open ones."""
         recorder, opened = self.recorder, self._optimizing
         from torch.optim import optimizer
 

@@ -1,8 +1,8 @@
 """Inspect the program's objects through methods of Python's and PyTorch's classes: their own may fail, count or lie.
 
 A proxy claims the class of the object behind it (`__class__`), and only `type` tells the truth; a dictionary subclass may load
-its values on access; a model may refuse to list its modules, draw random numbers when asked, or be unhashable; a tensor subclass
-may compute its shape.
+its values on access; a model may refuse to list its modules, draw random numbers when asked, or be unhashable; a tensor
+subclass may compute its shape.
 """
 
 from typing import Any, Iterable, Iterator, List, Optional, Tuple

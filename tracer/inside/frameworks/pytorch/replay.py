@@ -1,7 +1,7 @@
 """Run one layer of a PyTorch model alone, with its inputs and output gradients from one ordinary step.
 
-Copies are kept of each call's arguments, as they came, and of the gradients of its outputs. Each replay runs the layer's forward
-and, if the step did, its backward: the gradients of its parameters and of those inputs that had one.
+Copies are kept of each call's arguments, as they came, and of the gradients of its outputs. Each replay runs the layer's
+forward and, if the step did, its backward: the gradients of its parameters and of those inputs that had one.
 """
 
 from typing import Any, Callable, Dict, Iterator, List, Tuple

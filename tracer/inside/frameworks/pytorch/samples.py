@@ -11,8 +11,8 @@ SOURCE = "the first axis of the model's input"
 class Samples(object):
     """The samples of each step, counted call by call until it is known what ends a step.
 
-    step: the samples of the last completed step; None if its calls do not tell. They do if a single model is called with a tensor
-    whose first axis its output shares, and none of its layers has the batch in another axis.
+    step: the samples of the last completed step; None if its calls do not tell. They do if a single model is called with a
+    tensor whose first axis its output shares, and none of its layers has the batch in another axis.
     """
 
     def __init__(self, torch: Any) -> None:

@@ -1,7 +1,7 @@
 """PyTorch in our workloads: ranges around phases and modules, torch.profiler, and the settings that matter.
 
-Layers are the modules without children (and those with parameters of their own), named as in the network. A layer's forward is a
-call of the module; for backward see `backward`. nn.Module.__call__ is wrapped once, because forward hooks take a slower path
+Layers are the modules without children (and those with parameters of their own), named as in the network. A layer's forward is
+a call of the module; for backward see `backward`. nn.Module.__call__ is wrapped once, because forward hooks take a slower path
 through it: a range costs a few microseconds per layer.
 """
 
@@ -34,7 +34,7 @@ def layer_modules(root: Any) -> List[Tuple[str, Any]]:
 
 
 def program_layers(program: Any) -> List[Tuple[str, Any]]:
-    """Return [(name, module)] of a program's layers; a layer in its network's description gets that name, a path without dots."""
+    """Return [(name, module)] of a program's layers; one in its network's description gets that name, a path without dots."""
     described = {layer.name for layer in program.network.layers} if hasattr(program, "network") else ()
     found = []
     for path, module in layer_modules(program.model):

@@ -1,1 +1,1 @@
-"""TensorFlow 2: what is hooked of it, in our workloads and in scripts."""
+"""Hooks into TensorFlow 2, for our workloads and for scripts."""

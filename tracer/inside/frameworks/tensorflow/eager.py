@@ -1,8 +1,8 @@
-"""Ranges of TensorFlow's eager code: layers, phases, and what the loop waits for.
+"""Ranges of TensorFlow's eager code: layers, phases, and the reads that the loop waits for.
 
-The gradient of an eager operator is known by the forward operator it belongs to. The tape tells the scope of some of them, and of
-others the tensors: these are numbered in the order of their making, so that one made between the beginning and the end of a
-layer's call was made by it. Gradients of which neither is told belong to no layer.
+The gradient of an eager operator belongs to the layer of its forward operator. For some operators the tape gives the scope, for
+others the tensors. Tensors are numbered in creation order, so a tensor created between the start and end of a layer's call was
+created by it. Gradients with neither belong to no layer, unless all calls were of one layer.
 """
 
 import bisect
@@ -13,11 +13,11 @@ from kernelscope.tracer.inside.frameworks.tensorflow.graphs import LayerName
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.ranges import Recorder
 
-MOST_CALLS = 100000  # of layers between two gradients
+MOST_CALLS = 100000  # most calls kept under one tape
 
 
 class Ranges(object):
-    """The ranges of one pass. adapter: labels layers."""
+    """The ranges of one pass. adapter: gives the labels of layers."""
 
     def __init__(self, library: Any, recorder: Recorder, adapter: Any) -> None:
         self.tf = library.tf
@@ -27,25 +27,25 @@ class Ranges(object):
         self._patches = Patches()
         self._made = Made()
         self._labels: Dict[Any, Any] = {}
-        self._scopes: Dict[Any, Any] = {}  # scope that Keras opens in eager code -> labels of the calls in it
+        self._scopes: Dict[Any, Any] = {}  # eager scope opened by Keras -> labels of the calls in it
         self._tape = _module("tensorflow.python.pywrap_tfe")
         self._backprop = _module("tensorflow.python.eager.backprop")
         self._uid: Any = getattr(_module("tensorflow.python.framework.ops"), "uid", None)  # the next number
 
     def attach(self) -> None:
-        """Put there what is there only while ranges are recorded."""
+        """Install the hooks that are needed only while ranges are recorded."""
         self._library.range_reading(self._patches, self.recorder)
         if self._uid is not None and hasattr(self._tape, "TFE_Py_RegisterGradientFunction"):
             self._tape.TFE_Py_RegisterGradientFunction(self._gradient)
 
     def detach(self) -> None:
-        """Take it away."""
+        """Remove the hooks."""
         self._patches.undo()
         if hasattr(self._tape, "TFE_Py_RegisterGradientFunction"):
             self._tape.TFE_Py_RegisterGradientFunction(self._backprop._gradient_function)
         self._made = Made()
 
-    # --- what the adapter opens: each returns what `close` takes --------------------------------------------------------------
+    # --- ranges that the adapter opens; `close` takes what each returns -------------------------------------------------------
 
     def open(self, name: str) -> "Opened":
         """Open a range of the framework's own work."""
@@ -56,7 +56,7 @@ class Ranges(object):
         return Opened(self.recorder.push("phase", "backward", None, "backward"))
 
     def tape(self, name: str, outermost: bool) -> "Opened":
-        """Open the range of what is computed under a tape; what was made before the outermost one is no longer of interest."""
+        """Open the range of the work under a tape; tensors made before the outermost tape no longer matter."""
         if outermost:
             self._made = Made()
         return self.named(name, (name, "forward"))
@@ -66,12 +66,12 @@ class Ranges(object):
         return Opened(self.recorder.push("phase", "optimizer step", None, "optimizer"))
 
     def named(self, label: str, owner: Any) -> "Opened":
-        """Open the range of a loss or metric."""
+        """Open a range with an owner, (layer, phase): a loss, a metric, a scope or a tape."""
         begun = self._number()
         return Opened(self.recorder.push("layer", label, *owner), label, begun)
 
     def layer(self, name: LayerName, outermost: bool) -> "Opened":
-        """Open the range of a layer's call. name: as graphs.Calls has it."""
+        """Open the range of a layer call. name: as in graphs.Calls."""
         label = self._labels.get(name)
         if label is None:
             label = self._labels[name] = self._adapter.label(name)
@@ -83,7 +83,7 @@ class Ranges(object):
         return Opened(phase if outermost else number, label, begun)
 
     def close(self, opened: Any, output: Any = None) -> None:
-        """Close a range and those in it; output: what the call returned, for layers."""
+        """Close a range and those inside it. output: for layers, the call's return value."""
         self.recorder.close(opened.number)
         if opened.begun is not None:
             returned = [output] if hasattr(output, "_id") else self.tf.nest.flatten(output)
@@ -97,7 +97,7 @@ class Ranges(object):
     def _gradient(
         self, operator: Any, attributes: Any, count: int, inputs: Any, outputs: Any, gradients: Any, skipped: Any, scope: Any
     ) -> Any:
-        """Compute an operator's gradient within the range of the layer whose operator it is."""
+        """Compute an operator's gradient within the range of the operator's layer."""
         function = self._backprop._gradient_function
         layer = None
         if self.tf.executing_eagerly():
@@ -111,7 +111,7 @@ class Ranges(object):
             self.recorder.close(number)
 
     def _scoped(self, scope: Optional[str]) -> Optional[str]:
-        """Return the layer of an eager scope, where it is one's only."""
+        """Return the layer of an eager scope; None unless it is exactly one layer's."""
         parts = (scope or "").rstrip("/").split("/")
         while parts:
             labels = self._scopes.get("/".join(parts))
@@ -122,7 +122,7 @@ class Ranges(object):
 
 
 class Opened(object):
-    """A range that is open. begun: the number that a tensor made at its beginning would have had, None where nobody asks."""
+    """An open range. begun: the number a tensor made at its start would have had; None if not tracked."""
 
     __slots__ = ("number", "label", "begun")
 
@@ -133,15 +133,15 @@ class Opened(object):
 
 
 class Made(object):
-    """Which layer's call made a tensor, by the numbers that tensors get when they are made."""
+    """Which layer's call made a tensor, by the number each tensor gets when it is made."""
 
     def __init__(self) -> None:
         self._ends: List[Any] = []  # of calls, in order
         self._calls: List[Any] = []  # (begin, layer)
-        self._returned: Set[Any] = set()  # numbers of tensors that calls returned, and that operators of others may take
+        self._returned: Set[Any] = set()  # numbers of tensors returned by calls: other layers may use them
 
     def add(self, opened: Any, end: int, returned: Any) -> None:
-        """Note a call that has ended, at this number, and the tensors that it returned."""
+        """Note a call that ended at this number, and the tensors it returned."""
         if len(self._ends) >= MOST_CALLS:
             self.__init__()  # type: ignore[misc]
         self._ends.append(end)
@@ -152,9 +152,9 @@ class Made(object):
                 self._returned.add(number)
 
     def layer(self, outputs: Any, inputs: Any) -> Optional[str]:
-        """Return the layer to whose call an operator belongs that has these tensors, None where they do not tell.
+        """Return the layer of the operator with these tensors; None if they do not identify it.
 
-        Its own call made its outputs. Of its inputs the newest one tells, if it did not leave the call that made it.
+        Its outputs were made by its layer's call. Otherwise its newest input decides, unless a call returned that input.
         """
         made = [tensor._id for tensor in outputs if hasattr(tensor, "_id")]
         if not made:
@@ -164,7 +164,7 @@ class Made(object):
         return self._of(made[0])
 
     def only(self) -> Optional[str]:
-        """Return the layer of all calls, where all are of one."""
+        """Return the layer of all calls; None if they are not all of one layer."""
         layers = {layer for _, layer in self._calls}
         return layers.pop() if len(layers) == 1 else None
 

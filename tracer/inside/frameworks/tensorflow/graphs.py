@@ -1,20 +1,20 @@
-"""What the names in TensorFlow's graphs stand for: noted while a graph is made, because afterwards the names do not tell.
+"""The meaning of the names in TensorFlow's graphs, noted while a graph is built because the names alone are ambiguous later.
 
-A graph numbers a scope that it opens again, and Keras opens each layer's scope twice, so that "conv2d_1" may be the layer conv2d
-or the layer conv2d_1. What is sure is who opened a scope: the call of a layer, or an optimizer. What has no scope of its own (the
-sums of gradients, metrics, losses that are called as functions) is known by the order in which operators are made: those made
-during the call of `GradientTape.gradient` or `Metric.update_state` belong to it.
+A graph numbers a scope that is opened again, and Keras opens each layer's scope twice, so "conv2d_1" may be the layer conv2d or
+the layer conv2d_1. Who opened a scope is certain: a layer call or an optimizer. Work without a scope of its own (sums of
+gradients, metrics, losses called as functions) is identified by the order in which operators are made: those made during a call
+of `GradientTape.gradient` or `Metric.update_state` belong to it.
 
-The table of a graph, as it is written for the readers of the trace:
+The table of a graph, as written for the readers of the trace:
 
     {"scopes": {scope: [layer, phase]}, "operators": {name: [layer, phase]},
      "fused": {name: [name, ...]}, "calls": [function, ...]}
 
-TensorFlow makes one operator of a convolution and of what follows it, and calls it by the last one's name: "fused" tells for each
-operator that can be that last one which convolutions or products stand before it. "calls" are the functions that are called:
-their tables are their own, unless they were made together with this one. Layers and phases are null where they are unknown.
+TensorFlow fuses a convolution with the operators after it and names the result after the last one: "fused" lists, for each
+operator that can be that last one, the convolutions or products before it. "calls" lists the functions called: they have tables
+of their own, unless they were built together with this graph. Layers and phases are null if unknown.
 
-A layer is kept as (model, path, number) until it is known how many models there are; see `rendered`.
+A layer is kept as (model, path, number) until the number of models is known; see `rendered`.
 """
 
 import re
@@ -28,27 +28,27 @@ LayerName = Tuple[str, str, int]  # (model, path, number of the call)
 Owner = Tuple[Union[LayerName, str, None], Optional[str]]  # (layer, phase)
 BACKWARD: Owner = (None, "backward")
 PREFIX = "gradient_tape/"
-_PRODUCTS = ("Conv", "DepthwiseConv", "MatMul", "BatchMatMul")  # how types begin that others are fused into
+_PRODUCTS = ("Conv", "DepthwiseConv", "MatMul", "BatchMatMul")  # prefixes of the types that others are fused into
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _NUMBERED = re.compile(r"^__(inference|forward|backward)_|_\d+$")
-_ACTIVATIONS = ("Relu", "Relu6", "Elu", "Selu", "LeakyRelu", "Tanh", "Sigmoid")  # only the last one of what is fused
-_SUMS = ("Add", "AddV2")  # at most one of what is fused
+_ACTIVATIONS = ("Relu", "Relu6", "Elu", "Selu", "LeakyRelu", "Tanh", "Sigmoid")  # only as the last operator of a fusion
+_SUMS = ("Add", "AddV2")  # at most one in a fusion
 _BETWEEN = ("BiasAdd", "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "Identity")
-MOST_OPERATORS = 20000  # operators that are listed one by one, of a graph
+MOST_OPERATORS = 20000  # most operators listed individually per graph
 
 
 class Calls(object):
-    """The calls of layers that are open on each thread, with the name that each of them has.
+    """The open layer calls of each thread, with the name of each.
 
-    types: {(model, path, number): (class, parameters)} of all that were called, in the order of their first calls. models: names
-    of the outermost ones that were called in eager code, where no call only serves to build a model.
+    types: {(model, path, number): (class, parameters)} of all calls, in the order of first calls. models: names of the
+    outermost layers called in eager code, where no call merely builds a model.
     """
 
     def __init__(self) -> None:
         self.types: Dict[Any, Any] = {}
         self.models: Set[Any] = set()
         self._local = threading.local()
-        self._owners: Dict[Any, Any] = {}  # (model, path) -> weak reference to the layer that has this path
+        self._owners: Dict[Any, Any] = {}  # (model, path) -> weak reference to the layer at this path
 
     def _stack(self) -> List[Tuple[Any, LayerName]]:
         try:
@@ -62,7 +62,7 @@ class Calls(object):
         return len(self._stack())
 
     def enter(self, layer: Any, eager: bool) -> LayerName:
-        """Begin a call, in eager code or in the making of a graph; return its name as (model, path, number)."""
+        """Begin a call, in eager code or while a graph is built; return its name as (model, path, number)."""
         stack, own = self._stack(), str(getattr(layer, "name", type(layer).__name__))
         if not stack:
             self._local.counts = {}
@@ -82,7 +82,7 @@ class Calls(object):
         return name
 
     def _own(self, layer: Any, model: str, path: str) -> Tuple[str, str]:
-        """Return the layer's model and path, made unique where another layer that still lives has the same."""
+        """Return the layer's model and path, made unique if another live layer has the same."""
         place, number = (model, path), 1
         while True:
             known = self._owners.get(place)
@@ -106,10 +106,10 @@ class Calls(object):
 
 
 class Table(object):
-    """What is known of a graph and of those in it.
+    """The table of a graph and of the graphs nested in it.
 
-    models: names of models that were called; batch: the last one's, where it has a fixed size; trains: whether it calls a
-    function that computes gradients; graphs: those in it, and itself.
+    models: names of the models called; batch: the last one's batch size, if fixed; trains: whether it calls a function that
+    computes gradients; graphs: those nested in it, and itself.
     """
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class Table(object):
         self.graphs: Any = weakref.WeakSet()
 
     def written(self, render: Callable[[Any], Optional[str]]) -> Dict[str, Any]:
-        """Return the table as it is written; render: makes a layer's text."""
+        """Return the table as written to the file. render: returns a layer's text."""
         operators, fused, calls = dict(self.operators), {}, set()
         for graph in list(self.graphs):
             for operator in graph.get_operations():
@@ -141,7 +141,7 @@ class Table(object):
         return table
 
     def _sum_owner(self, operator: Any) -> Owner:
-        """Return whose a sum of gradients is: of the layer that they are the gradients of the output of, which alone takes it."""
+        """Return the owner of a sum of gradients: the layer whose output they are gradients of, if it is the only consumer."""
         takers = {self._scoped(taker.name) for output in operator.outputs for taker in output.consumers()}
         owner = takers.pop() if len(takers) == 1 else None
         return (owner[0], BACKWARD[1]) if owner is not None else BACKWARD
@@ -169,14 +169,14 @@ def _products(operator: Any, following: Tuple[str, ...]) -> Set[str]:
 
 
 class Graphs(object):
-    """The tables of all graphs that are being made, kept as long as the graphs live."""
+    """The tables of all graphs, kept as long as the graphs live."""
 
     def __init__(self, tf: Any) -> None:
         self._tf = tf
         self._tables: Any = weakref.WeakKeyDictionary()  # outermost graph -> Table
 
     def table(self) -> Table:
-        """Return the table of the graph that is being made now; of nested graphs the outermost one's."""
+        """Return the table of the graph now being built; for a nested graph, the outermost one's."""
         innermost = graph = self._tf.compat.v1.get_default_graph()
         while getattr(graph, "outer_graph", None) is not None and _is_function(graph.outer_graph):
             graph = graph.outer_graph
@@ -187,7 +187,7 @@ class Graphs(object):
         return table
 
     def scope(self, owner: Owner) -> None:
-        """Note to whom the scope that is open now belongs: owner is (layer's name or None, phase or None)."""
+        """Note the owner of the scope now open: (layer's name or None, phase or None)."""
         scope, table = self._tf.get_current_name_scope(), self.table()
         if scope:
             table.scopes[scope] = owner
@@ -195,12 +195,12 @@ class Graphs(object):
             table.models.add(owner[0][0])
 
     def begin(self) -> Tuple[Any, int]:
-        """Return where the making of operators stands."""
+        """Return the graph now being built and how many operators it has."""
         graph = self._tf.compat.v1.get_default_graph()
         return graph, len(graph.get_operations())
 
     def end(self, begun: Tuple[Any, int], owner: Owner) -> None:
-        """Note that the operators made since `begin` belong to `owner`, unless something inside of it has claimed them."""
+        """Note that the operators made since `begin` belong to `owner`, unless an inner owner has claimed them."""
         graph, start = begun
         if graph is not self._tf.compat.v1.get_default_graph():
             return
@@ -219,13 +219,13 @@ def _is_function(graph: Any) -> bool:
 
 
 def _own_parameters(layer: Any) -> int:
-    """Return how many numbers the layer's own weights have, without those of the layers in it."""
+    """Return the number of elements in the layer's own weights, excluding those of its inner layers."""
     weights = getattr(layer, "_trainable_variables", None) or getattr(layer, "_trainable_weights", None) or ()
     return sum(elements(weight.shape) for weight in list(weights))
 
 
 def rendered(name: Union[LayerName, str, None], several: bool) -> Optional[str]:
-    """Return a layer's name as it is shown. several: there is more than one model, so that each needs its model's name."""
+    """Return a layer's name as shown. several: there are several models, so the name includes the model's."""
     if name is None or isinstance(name, str):
         return name
     model, path, number = name

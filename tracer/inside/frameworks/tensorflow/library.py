@@ -1,7 +1,7 @@
-"""TensorFlow itself, whoever uses it: its versions, the settings in force, and its own profiler.
+"""TensorFlow as used by both workloads and scripts: its versions, the settings in force, and its own profiler.
 
-The profiler records each operator with its full name, thread and time. It runs in the kernels pass only: at every level it makes
-networks of many small operators slower by 12% and more, which a layers pass may not.
+The profiler records each operator with its full name, thread and time. It runs in the kernels pass only: at every level it
+slows networks of many small operators by 12% or more, which a layers pass must not.
 """
 
 import importlib
@@ -16,23 +16,23 @@ from kernelscope.tracer.inside.frameworks.workload import cores, versions_of
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.ranges import Recorder
 
-# 2 records the operators that TensorFlow's executor counts as expensive (above some 8000 cycles by its own estimate), 3 all of
-# them; TensorFlow 2.21 takes this option and then records at level 2 whatever was asked for
+# 2 records the operators that TensorFlow's executor considers expensive (above about 8000 cycles by its own estimate), 3 all of
+# them; TensorFlow 2.21 accepts this option but always records at level 2
 HOST_TRACER_LEVEL = 3
-# what the profiler writes to stderr when it starts and stops
+# messages that the profiler writes to stderr when it starts and stops
 REMARKS = (
     rb"^.*\b(\w*profiler\w*|\w*tracer\w*|session_manager|save_profile|cupti\w*|xplane\w*)\.cc:\d+\].*\n"
     rb"|^WARNING: All log messages before absl::.*\n"
 )
-# methods of a tensor that hand out its value
+# methods of a tensor that return its value
 READING = ("numpy", "__array__", "__float__", "__int__", "__bool__", "__index__")
 
 
 class Library(object):
-    """TensorFlow as it was imported. sharing: how many devices of this process share its pools of threads.
+    """The imported TensorFlow. sharing: how many devices of this process share its thread pools.
 
-    eager: "step" and "model" -> whether its Python code ran outside of any graph; what was seen last. jit_compiled: whether a
-    function was compiled with XLA.
+    eager: "step" and "model" -> whether its Python code last ran outside any graph. jit_compiled: whether a function was
+    compiled with XLA.
     """
 
     def __init__(self, tf: Any, sharing: int = 1) -> None:
@@ -40,13 +40,13 @@ class Library(object):
         self.sharing = sharing
         self.eager: Dict[Any, Any] = {}
         self.jit_compiled = False
-        self.function_class = type(tf.function(lambda: None))  # it is not public, but its instances are
+        self.function_class = type(tf.function(lambda: None))  # the class is not public, its instances are
         self._profile: Any = None
 
     def versions(self) -> Dict[str, Any]:
-        """Return the versions of TensorFlow, Keras and numpy, and of CUDA and cuDNN where the build has them.
+        """Return the versions of TensorFlow, Keras and numpy, and of CUDA and cuDNN if the build has them.
 
-        oneDNN's version is not asked for here: only its verbose header tells it, and the reader of those lines has it.
+        oneDNN's version is missing here: only its verbose header gives it, and the reader of those lines takes it from there.
         """
         found = versions_of("tensorflow", "keras", "numpy")
         build = self.tf.sysconfig.get_build_info()
@@ -55,7 +55,7 @@ class Library(object):
         return found
 
     def settings(self) -> Dict[str, Any]:
-        """Return the settings in force that can make a difference to speed or results; Keras's where it is used."""
+        """Return the settings in force that can affect speed or results, and Keras's if it is in use."""
         tf = self.tf
         found = {
             "threads": tf.config.threading.get_intra_op_parallelism_threads() // self.sharing,
@@ -74,7 +74,7 @@ class Library(object):
         return found
 
     def _execution(self) -> str:
-        """Return whether steps run eagerly, as seen; before any ran, what is configured."""
+        """Return whether steps were seen to run eagerly; before any ran, what is configured."""
         if self.tf.config.functions_run_eagerly():
             return "eager"
         step, model = self.eager.get("step"), self.eager.get("model")
@@ -85,7 +85,7 @@ class Library(object):
         return "eager, model in tf.function" if model is False else "eager"
 
     def start_profiler(self, on_gpu: bool) -> None:
-        """Start the profiler. on_gpu: whether it records a GPU's kernels, too; then no other collector may have CUPTI."""
+        """Start the profiler. on_gpu: also record a GPU's kernels; no other collector may then use CUPTI."""
         profiler = self.tf.profiler.experimental
         options = profiler.ProfilerOptions(
             host_tracer_level=HOST_TRACER_LEVEL, python_tracer_level=0, device_tracer_level=int(on_gpu)
@@ -100,7 +100,7 @@ class Library(object):
         self._profile = profile
 
     def stop_profiler(self, folder: str) -> List[str]:
-        """Stop the profiler, if it runs, and keep its trace in a folder; return its file's name."""
+        """Stop the profiler if it runs and keep its trace in a folder; return its files' names."""
         profile, self._profile = self._profile, None
         if profile is None:
             return []
@@ -109,7 +109,7 @@ class Library(object):
         return xspace.keep(profile, folder)
 
     def range_reading(self, patches: Patches, recorder: Recorder) -> None:
-        """Put ranges around the methods of a tensor that hand out its value."""
+        """Put ranges around the methods of a tensor that return its value."""
         tensor = type(self.tf.constant(0.0))
         for name in READING:
             owner = next((cls for cls in tensor.__mro__ if name in cls.__dict__), None)
@@ -127,9 +127,9 @@ def _determinism_enabled() -> bool:
 
 
 def _onednn_enabled() -> Optional[bool]:
-    """Return whether oneDNN's operators take the place of TensorFlow's own; None where this version cannot tell.
+    """Return whether oneDNN's operators replace TensorFlow's own; None if this version cannot tell.
 
-    Where TF_ENABLE_ONEDNN_OPTS is not set, TensorFlow decides by the processor: those without AVX512-VNNI or newer go without.
+    If TF_ENABLE_ONEDNN_OPTS is unset, TensorFlow decides by processor: those without AVX512-VNNI or newer do not use them.
     """
     for name in ("tensorflow.python.util._pywrap_util_port", "tensorflow.python._pywrap_util_port"):
         try:
@@ -140,5 +140,5 @@ def _onednn_enabled() -> Optional[bool]:
 
 
 def _optimizer_options(tf: Any) -> Dict[str, bool]:
-    """Return which of the graph's optimizers were switched on or off by hand; those left alone are not listed."""
+    """Return the graph optimizers that were explicitly switched on or off."""
     return {name: on for name, on in tf.config.optimizer.get_experimental_options().items() if isinstance(on, bool)}

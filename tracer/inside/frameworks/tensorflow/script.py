@@ -1,12 +1,12 @@
-"""TensorFlow 2: steps end with calls of the functions that compute gradients, with optimizers' steps, or with calls of a model.
+"""TensorFlow 2 scripts: steps end with calls of functions that compute gradients, with optimizer steps, or with model calls.
 
-A `tf.function` that computes gradients while it is made trains: each of its outermost calls ends a step (of `fit` Keras's own
-adapter knows the ends; with `steps_per_execution` one of them is several of the user's steps). Eager loops step with `apply` of
-Keras's optimizers, or with `GradientTape.gradient` where they update variables themselves. Without any of these, calls of
-functions that read variables, and calls of outermost Keras layers, are steps of inference. So it is with calls of TensorFlow 1's
-sessions: those that train end steps, and without any those that return a value (see sessions).
+A `tf.function` trains if it computes gradients while it is traced: each of its outermost calls ends a step. (Keras's own
+adapter knows where the steps of `fit` end; with `steps_per_execution` one call is several of the user's steps.) In eager loops,
+`apply` of Keras's optimizers ends a step, or `GradientTape.gradient` if the loop updates variables itself. Without any of
+these, calls of functions that read variables and calls of outermost Keras layers are inference steps. TensorFlow 1 session calls
+work alike: those that train end steps, and if none does, those that return a value (see sessions).
 
-In graphs layers are known by names (see graphs), in eager code by ranges around calls (see eager).
+Layers are identified by operator names in graphs (see graphs), and by ranges around calls in eager code (see eager).
 """
 
 import sys
@@ -39,7 +39,7 @@ _SILENT = (
 )
 _INTERNAL = (os.path.join("tensorflow", "python", ""), os.path.join("keras", "src", ""))
 _MODULES = (os.path.join("module", "module.py"), os.path.join("engine", "base_layer.py"))
-# Keras 3: module -> what it defines, its functions, and the method of Adapter that wraps them
+# Keras 3: module -> (class, its methods, the method of Adapter that wraps them)
 _KERAS = {
     "keras.src.layers.layer": (("Layer", ("__call__",), "_calling_layer"),),
     "keras.src.backend.tensorflow.core": (("name_scope", ("__enter__",), "_entering_scope"),),
@@ -70,19 +70,19 @@ class Adapter(Base):
         self.batch: Any = None
         self._fetches = Fetches(tf.nest.flatten)
         self.compiled = Tracings(tf)
-        self._functions: Any = weakref.WeakKeyDictionary()  # function -> (how often it was made, TRAINS, INFERS or None)
+        self._functions: Any = weakref.WeakKeyDictionary()  # function -> (how often it was traced, TRAINS, INFERS or None)
         self._weighty: Any = weakref.WeakKeyDictionary()  # outermost layer -> whether it has weights
-        self._gpus: Optional[int] = None  # how many there are, once that was asked
-        self._together = 1  # batches that one call of a function executes
-        # function, optimizer, looping: whether one is under way; owner: of what is being called; batch: the last one of a model;
-        # keras: a scope of Keras's is being entered; scopes, tapes: those that are open
+        self._gpus: Optional[int] = None  # their number, once queried
+        self._together = 1  # batches executed by one call of a function
+        # function, optimizer, looping: whether one is running; owner: of the current call; batch: a model's last one;
+        # keras: whether a Keras scope is being entered; scopes, tapes: those that are open
         self._local = threading.local()
         self._folder: Any = None
 
     # --- what is watched -------------------------------------------------------------------------------------------------
 
     def watch(self) -> None:
-        """Watch calls of functions, gradients, and what Keras defines when it is imported."""
+        """Watch calls of functions and gradients, and Keras's methods once Keras is imported."""
         tf, wrap = self.tf, self.stepping.wrap
         if not self.compiled.watch(self.stepping):
             self.compiled = None
@@ -100,7 +100,7 @@ class Adapter(Base):
         imports.watch(list(_KERAS), self._defined)
 
     def _defined(self, module: Any) -> None:
-        """A module of Keras has been imported; what goes wrong here must not reach the script's import."""
+        """Wrap what an imported Keras module defines; an error here must not reach the script's import."""
         if self.recording.over or not _on_tensorflow():
             return
         try:
@@ -117,7 +117,7 @@ class Adapter(Base):
         return self._owned(original, "metrics", METRICS)
 
     def _making_metric(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Each class of metrics has its own update_state, so it is wrapped when the class's first metric is made."""
+        """Wrap update_state of each metric class when its first metric is made, as each class has its own."""
         known = set()
 
         def made(metric: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -166,7 +166,7 @@ class Adapter(Base):
         return called
 
     def _calling_within(self, original: Callable[..., Any], function: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
-        """Call a function while another one is made: what it does is part of the other one, also where it was made before."""
+        """Call a function while another one is traced: its work is part of the other one, even if it was traced before."""
         output = original(function, *arguments, **keywords)
         self._functions.setdefault(function, (-1, None))
         if self._found_out(function) == TRAINS:
@@ -174,7 +174,7 @@ class Adapter(Base):
         return output
 
     def _kind(self, function: Any) -> Optional[str]:
-        """Return what a function's calls do: TRAINS, INFERS, or None for one that uses no variables."""
+        """Return what a function's calls do: TRAINS, INFERS, or None if it uses no variables."""
         count = getattr(function, "experimental_get_tracing_count", int)()
         known = self._functions.get(function)
         if known is None or known[0] != count:
@@ -190,7 +190,7 @@ class Adapter(Base):
         return INFERS if any(len(graph.variables) for graph in graphs) else None
 
     def _running(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap the calls of sessions."""
+        """Wrap session calls."""
 
         def ran(session: Any, fetches: Any, *arguments: Any, **keywords: Any) -> Any:
             output = original(session, fetches, *arguments, **keywords)
@@ -246,7 +246,7 @@ class Adapter(Base):
         return applied
 
     def _noting_batch(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap a loop of Keras, whose batches' ends Keras's own adapter knows, for the size of its batches."""
+        """Wrap a Keras loop to note its batch size; Keras's own adapter knows where its batches end."""
 
         def looped(model: Any, *arguments: Any, **keywords: Any) -> Any:
             together = getattr(model, "steps_per_execution", None) or 1
@@ -261,7 +261,7 @@ class Adapter(Base):
         return looped
 
     def step_end(self, key: Any) -> str:
-        """Say where a step of a session ends."""
+        """Say where a session's step ends; empty for other steps."""
         if isinstance(key, tuple):
             return "with a call of Session.run that trains"
         return "with a call of Session.run" if key == CALL else ""
@@ -269,12 +269,12 @@ class Adapter(Base):
     # --- layers ----------------------------------------------------------------------------------------------------------
 
     def _calling_layer(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap the call of layers: in graphs for the names of their scopes, in eager code with ranges."""
+        """Wrap layer calls: to name their scopes in graphs, with ranges in eager code."""
         calls, local, eager = self.calls, self._local, self.tf.executing_eagerly
 
         def called(layer: Any, *arguments: Any, **keywords: Any) -> Any:
             if arguments and type(arguments[0]).__name__ == "KerasTensor":
-                return original(layer, *arguments, **keywords)  # a model that is being built
+                return original(layer, *arguments, **keywords)  # a model is being built
             runs = eager()
             ranges: Any = self.ranges if runs else None
             outermost = calls.depth() == 0
@@ -302,7 +302,7 @@ class Adapter(Base):
         return known
 
     def _note_batch(self, arguments: Any, runs: bool) -> None:
-        """Note the batch of a model's call; in a graph it may be of any size."""
+        """Note the batch size of a model call; in a graph it may be unspecified."""
         shape: Any = getattr(arguments[0], "shape", None) if arguments else None
         try:
             batch = int(shape[0])
@@ -316,7 +316,7 @@ class Adapter(Base):
             self.batch = batch
 
     def _entering_scope(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap the entering of Keras's scopes: in graphs each is the layer's, optimizer's or loss's that opens it."""
+        """Wrap entering Keras's scopes: in graphs each belongs to the layer, optimizer or loss that opens it."""
         eager, calls, graphs, local = self.tf.executing_eagerly, self.calls, self.graphs, self._local
 
         def entered(scope: Any) -> Any:
@@ -343,7 +343,7 @@ class Adapter(Base):
         return getattr(self._local, "owner", None)
 
     def _entering_user_scope(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap the entering of scopes that the script, or a tf.Module, opens: outside of Keras's layers they are layers."""
+        """Wrap entering scopes that the script or a tf.Module opens: outside Keras layers they count as layers."""
         local, eager = self._local, self.tf.executing_eagerly
 
         def entered(scope: Any) -> Any:
@@ -365,7 +365,7 @@ class Adapter(Base):
         return entered
 
     def _entering_tape(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap the entering of tapes: what eager code computes under one, outside of layers, belongs to the function it is in."""
+        """Wrap entering tapes: eager work under a tape, outside layers, belongs to the function that opened it."""
 
         def entered(tape: Any) -> Any:
             found = original(tape)
@@ -386,7 +386,7 @@ class Adapter(Base):
         return stack
 
     def _leaving(self, kind: str) -> Callable[..., Any]:
-        """Return what wraps the leaving of tapes or scopes."""
+        """Return a wrapper for leaving tapes or scopes."""
 
         def leaving(original: Callable[..., Any]) -> Callable[..., Any]:
             def left(this: Any, *arguments: Any) -> Any:
@@ -402,7 +402,7 @@ class Adapter(Base):
         return leaving
 
     def _owned(self, original: Callable[..., Any], label: str, owner: Owner) -> Callable[..., Any]:
-        """Return a function whose work, in graphs and in eager code, belongs to a layer of ours."""
+        """Return a function whose work belongs to this owner, in graphs and in eager code."""
         local, eager = self._local, self.tf.executing_eagerly
 
         def called(*arguments: Any, **keywords: Any) -> Any:
@@ -420,7 +420,7 @@ class Adapter(Base):
         return called
 
     def _noted(self, owner: Owner, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-        """Call; in a graph, note that the operators that it makes are the owner's."""
+        """Call the function; in a graph, note that the operators it makes belong to the owner."""
         if self.tf.executing_eagerly():
             return original(*arguments, **keywords)
         begun = self.graphs.begin()
@@ -431,7 +431,7 @@ class Adapter(Base):
     # --- passes ----------------------------------------------------------------------------------------------------------
 
     def attach(self, recorder: Recorder, kernels: bool) -> Dict[str, Any]:
-        """Put ranges around eager layers and phases, calls of compiled functions, and the reading of tensors."""
+        """Put ranges around eager layers and phases, calls of compiled functions, and tensor reads."""
         self.ranges = Ranges(self.library, recorder, self)
         self.ranges.attach()
         methods = {
@@ -446,23 +446,23 @@ class Adapter(Base):
         return methods
 
     def detach(self) -> None:
-        """Take the ranges away."""
+        """Remove the ranges."""
         if self.ranges is not None:
             self.ranges.detach()
             self.ranges = None
 
     def label(self, name: Union[LayerName, str, None]) -> Optional[str]:
-        """Return how a layer is called: with its model's name where there are several models."""
+        """Return a layer's name, with its model's name if there are several models."""
         if name is None or isinstance(name, str):
             return name
         return rendered(name, len(self._models()) > 1)
 
     def _models(self) -> Set[str]:
-        """Return the names of the models that are called, eagerly or by functions of the script."""
+        """Return the names of the models called eagerly or by functions of the script."""
         return self.calls.models.union(*(table.models for _, table in self._tables()))
 
     def _tables(self) -> Iterator[Tuple[Any, Table]]:
-        """Yield (concrete function, its table) of all functions that were called."""
+        """Yield (concrete function, its table) for all functions that were called."""
         for function in list(self._functions):
             for concrete in _concretes(function):
                 table = self.graphs.of(concrete.graph)
@@ -470,16 +470,16 @@ class Adapter(Base):
                     yield concrete, table
 
     def start_operators(self, folder: str) -> None:
-        """Start TensorFlow's profiler, unless the script's own one runs."""
+        """Start TensorFlow's profiler; it stops if the script starts its own."""
         self._folder = folder
         self.library.start_profiler(self._on_gpu())
-        # a second one is refused: when the script starts its own, ours ends
+        # only one can run: ours stops when the script starts its own
         for owner in (self.tf.profiler.experimental, sys.modules.get("tensorflow.python.profiler.profiler_v2")):
             if owner is not None:
                 self.profiling.wrap(owner, "start", self.giving_way("TensorFlow's profiler"))
 
     def stop_operators(self) -> List[str]:
-        """Stop the profiler; write its trace and what the names in it stand for."""
+        """Stop the profiler; keep its trace, and write what its names stand for."""
         self.profiling.undo()
         files = self.library.stop_profiler(self._folder)
         if not files:
@@ -489,7 +489,7 @@ class Adapter(Base):
         return files + [SCOPES_FILE]
 
     def _names(self) -> Dict[str, Any]:
-        """Return {concrete function: {"function": name, ... as in graphs}} of all functions that were called."""
+        """Return {"functions": {concrete function: {"function": name, ... as in graphs}}} of all functions called."""
         found, several = {}, len(self._models()) > 1
         for concrete, table in self._tables():
             found[_text(concrete.name)] = table.written(lambda layer: rendered(layer, several))
@@ -498,15 +498,15 @@ class Adapter(Base):
 
     @property
     def prints(self) -> bool:  # type: ignore[override]
-        """Whether the script's environment has oneDNN print, and with the time of each call, without which it has no place.
+        """Whether the script's environment makes oneDNN print its calls with timestamps, without which they cannot be placed.
 
-        It asks once, and TensorFlow's copy of it has no other switch.
+        oneDNN reads the environment once, and TensorFlow's copy has no other switch.
         """
         return printed.ONEDNN in printed.asked_for() and printed.stamped()
 
     @property
     def queues(self) -> bool:  # type: ignore[override]
-        """Whether steps end while their work still waits, as on a GPU."""
+        """Whether steps end while their work is still queued, as on a GPU."""
         return self._on_gpu()
 
     def _on_gpu(self) -> bool:
@@ -531,7 +531,7 @@ class Adapter(Base):
         return self.library.settings()
 
     def described(self) -> Dict[str, Any]:
-        """Return the batch, the device, and the layers that were called."""
+        """Return the batch size, the device, and the layers that were called."""
         models, known = self._models(), None
         types = [(name, kind) for name, kind in self.calls.types.items() if name[0] in models]
         if types:
@@ -541,7 +541,7 @@ class Adapter(Base):
 
 
 def _is_internal(frame: FrameType) -> bool:
-    """Return whether a frame is TensorFlow's or Keras's own code; scopes of a tf.Module, or of a layer of Keras 2, are not."""
+    """Return whether a frame is TensorFlow's or Keras's own code; a tf.Module's or Keras 2 layer's scopes do not count."""
     while frame.f_back is not None and frame.f_code.co_filename.endswith("contextlib.py"):
         frame = frame.f_back
     file = frame.f_code.co_filename
@@ -549,13 +549,13 @@ def _is_internal(frame: FrameType) -> bool:
 
 
 def _on_tensorflow() -> bool:
-    """Return whether Keras computes with TensorFlow."""
+    """Return whether Keras's backend is TensorFlow."""
     config = sys.modules.get("keras.src.backend.config")
     return config is not None and config.backend() == "tensorflow"
 
 
 def _concrete_function() -> Any:
-    """Return the class of functions of one signature, whose module has moved between versions."""
+    """Return the class of concrete functions, whose module differs between versions."""
     for name in ("tensorflow.python.eager.polymorphic_function.concrete_function", "tensorflow.python.eager.function"):
         found = getattr(sys.modules.get(name), "ConcreteFunction", None)
         if found is not None:
@@ -564,7 +564,7 @@ def _concrete_function() -> Any:
 
 
 def _concretes(function: Any) -> List[Any]:
-    """Return the functions of one signature that a function consists of, without the one that only made its variables."""
+    """Return a function's concrete functions, without the one that only created its variables."""
     listed = getattr(function, "_list_all_concrete_functions", None)
     if listed is None:
         return [function] if hasattr(function, "graph") else []
@@ -580,7 +580,7 @@ def _text(name: Union[bytes, str]) -> str:
 
 
 def _batch(arguments: Any, keywords: Any) -> Optional[int]:
-    """Return the batch of a call of fit, evaluate or predict, where its arguments tell."""
+    """Return the batch size of a call of fit, evaluate or predict; None if its arguments do not give it."""
     said = keywords.get("batch_size")
     if isinstance(said, int):
         return said

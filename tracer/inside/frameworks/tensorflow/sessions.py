@@ -1,31 +1,29 @@
-"""Calls of sessions, as TensorFlow 1 has them: which of them train, by the graph that they run.
+"""TensorFlow 1 session calls, and which of them train, judged by the graph that they run.
 
-A call trains if what it fetches depends on an operator of an optimizer (ResourceApplyAdam), or on both an assignment and a
-gradient, where the script updates variables itself.
+A call trains if its fetches depend on an optimizer's operator (ResourceApplyAdam), or on both an assignment and a gradient, as
+when the script updates variables itself.
 """
 
 import re
 import weakref
 from typing import Any, Callable, List, Optional, Tuple
 
-_UPDATES = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]")  # types of optimizers' operators
+_UPDATES = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]")  # operator types of optimizers
 _ASSIGNS = re.compile(r"Assign|ScatterSub|ScatterAdd|ResourceScatter")
-_GRADIENTS = re.compile(r"(^|/)gradients(_\d+)?/")  # names that tf.gradients gives
-CALL = "Session.run"  # ends steps where nothing trains
+_GRADIENTS = re.compile(r"(^|/)gradients(_\d+)?/")  # names given by tf.gradients
+CALL = "Session.run"  # the key of steps if nothing trains
 
 
 class Fetches(object):
-    """What calls fetch. flatten: returns the leaves of nested lists and dictionaries."""
+    """The fetches of session calls. flatten: returns the leaves of nested lists and dictionaries."""
 
     def __init__(self, flatten: Callable[[Any], List[Any]]) -> None:
         self.seen = False  # whether a session was called
         self._flatten = flatten
-        self._graphs: Any = (
-            weakref.WeakKeyDictionary()
-        )  # graph -> {name of what is fetched: whether it trains; None for no value}
+        self._graphs: Any = weakref.WeakKeyDictionary()  # graph -> {name of a fetch: whether it trains; None if it has no value}
 
     def step_end(self, graph: Any, fetches: Any) -> Optional[Tuple[Any, bool]]:
-        """Return (key, whether it trains) of the step that such a call ends; None for one that only runs an initializer or so."""
+        """Return (key, whether it trains) of the step that this call ends; None if it only runs an initializer or the like."""
         self.seen = True
         known = self._graphs.setdefault(graph, {})
         names = [one if isinstance(one, str) else one.name for one in self._flatten(fetches)]
@@ -39,7 +37,7 @@ class Fetches(object):
 
 
 def _trains(fetched: Any) -> Optional[bool]:
-    """Return whether computing this tensor or operator trains; None for an operator that does not and has no value."""
+    """Return whether computing this tensor or operator trains; None for an operator (no value) that does not."""
     operator = getattr(fetched, "op", fetched)
     waiting, seen, assigns, gradients = [operator], {operator}, False, False
     while waiting:

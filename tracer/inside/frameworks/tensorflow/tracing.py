@@ -1,7 +1,7 @@
-"""Which functions TensorFlow traces anew while steps are recorded, and why: what differs from the types that it traced before.
+"""Functions that TensorFlow retraces while steps are recorded, and why: how their argument types differ from earlier ones.
 
-`tf.function` makes a graph for each combination of types: of tensors the shape and element type, of all else the value. Tracing
-calls the Python function; then the graph is optimised and run for the first time, which is part of the same call.
+`tf.function` builds a graph for each combination of argument types: a tensor's shape and element type, any other argument's
+value. Tracing calls the Python function; the same call then optimizes the graph and runs it for the first time.
 """
 
 import sys
@@ -12,12 +12,12 @@ from kernelscope.tracer.inside.frameworks import compilations
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 _MODULE = "tensorflow.python.eager.polymorphic_function.tracing_compilation"
-_TRACES = "_create_concrete_function"  # what makes a graph, in TensorFlow 2.13 and later
-_LONGEST = 60  # letters of a type that are shown
+_TRACES = "_create_concrete_function"  # builds a graph in TensorFlow 2.13 and later
+_LONGEST = 60  # characters shown of a type
 
 
 class Tracings(compilations.Compilations):
-    """What was traced so far: count, and ns, what the outermost calls took in which something was."""
+    """The tracing so far. count: graphs made; ns: the time of the outermost calls that made any."""
 
     def __init__(self, tf: Any) -> None:
         super(Tracings, self).__init__(None)
@@ -25,7 +25,7 @@ class Tracings(compilations.Compilations):
         self._types: Dict[Any, Any] = {}  # (name, code) of a function -> [(number of the function object, its parameters' types)]
 
     def watch(self, patches: Patches) -> bool:
-        """Watch the making of graphs; return False where this TensorFlow makes them elsewhere."""
+        """Watch graphs being built; return False if this TensorFlow builds them elsewhere."""
         module = sys.modules.get(_MODULE)
         if not hasattr(module, _TRACES):
             return False
@@ -34,7 +34,7 @@ class Tracings(compilations.Compilations):
 
     def _tracing(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def traced(function_type: Any, context: Any, graph: Any, options: Any, *arguments: Any, **keywords: Any) -> Any:
-            if self._eager():  # else it is part of another function that is being traced
+            if self._eager():  # otherwise this is part of tracing another function
                 self.count += 1
                 try:
                     self._note(options.python_function, options.name, function_type)
@@ -45,7 +45,7 @@ class Tracings(compilations.Compilations):
         return traced
 
     def timed(self, before: Optional[int], begun: int) -> None:
-        """Add the time of an outermost call that began then, with so many graphs made before, if it made any."""
+        """Add the time of an outermost call if it made graphs. before: the count when it began; begun: its start in ns."""
         if self.count != before:
             self.ns += now_ns() - begun
 
@@ -60,7 +60,7 @@ class Tracings(compilations.Compilations):
 
 
 def _why(seen: Sequence[Tuple[int, Dict[str, str]]], number: int, types: Dict[str, str]) -> Tuple[Tuple[str, str], Optional[str]]:
-    """Return the reason why a graph was made, and an example or None."""
+    """Return why a graph was made, and an example or None."""
     if not seen:
         return compilations.FIRST, None
     if all(other != number for other, _ in seen):

@@ -1,10 +1,10 @@
-"""TensorFlow 2 in our workloads: ranges around compiled calls, TensorFlow's own profiler for what happens inside them, settings.
+"""TensorFlow 2 in our workloads: ranges around compiled calls, TensorFlow's own profiler for the work inside them, settings.
 
-Python runs a `tf.function` once, to build its graph: hooks on layers would see the making of the graph and no step. So the
-layers come from the names of the graph's operators, which carry the scopes of the layers that made them.
+Python runs a `tf.function` once, to build its graph: hooks on layers would see the graph being built but no step. So layers
+come from the names of the graph's operators, which carry the scopes of the layers that made them.
 
-The ranges here tell the rest: "call" is the time in a compiled function (what no operator fills of it is dispatch), and
-"sync" is the reading of a tensor's value into Python.
+The ranges here give the rest: "call" is the time in a compiled function (the part that no operator fills is dispatch), and
+"sync" is reading a tensor's value into Python.
 """
 
 import functools
@@ -19,23 +19,23 @@ from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.ranges import Recorder
 
 INTER_OP_THREADS = 2  # two branches at once, as a user's default on two cores; more would exceed the threads asked for
-# {"sums": {sum of gradients, which no scope encloses: [[names of the operators that it adds up], [names of those that take it]]}}
+# {"sums": {sum of gradients outside any scope: [[names of the operators it adds up], [names of those that consume it]]}}
 SUMS_FILE = "operators.sums.json"
 
 
 class Hooks(Base):
-    """What a pass records of TensorFlow."""
+    """The hooks of a pass over a TensorFlow workload."""
 
     VARIABLES = {"TF_CPP_MIN_LOG_LEVEL": "2"}
     KERNELS_VARIABLES = {"ONEDNN_VERBOSE": "1", "ONEDNN_VERBOSE_TIMESTAMP": "1"}
 
     def __init__(self, spec: Dict[str, Any], recorder: Recorder) -> None:
         super(Hooks, self).__init__(spec, recorder)
-        self.graphs: List[Any] = []  # those into which gradients were put
+        self.graphs: List[Any] = []  # those that gradients were added to
 
     def configure(self) -> None:
-        """Import TensorFlow and set its pools: within an operator the threads asked for, across operators two."""
-        # by itself it takes all of the GPU's memory at once, which leaves none for those that it is compared with
+        """Import TensorFlow and set its thread pools: the requested threads within an operator, two across operators."""
+        # by default it takes all of the GPU's memory at once, which leaves none for the frameworks it is compared with
         os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
         import tensorflow as tf
 
@@ -47,9 +47,9 @@ class Hooks(Base):
         self._notice_execution()
 
     def _notice_execution(self) -> None:
-        """Watch in which way a training step's tape is entered and a model called, until it is known of a step.
+        """Watch whether tapes are entered and models called eagerly, until a step has shown it.
 
-        The wrappers are taken away then: they cost an eager step time, and a compiled one never comes back to them.
+        The wrappers are then removed: they cost an eager step time, and a compiled step never reaches them again.
         """
         import keras
 
@@ -87,7 +87,7 @@ class Hooks(Base):
         tf.GradientTape.__enter__, keras.Model.__call__, function.__init__ = entered, called, made
 
     def attach_layers(self, program: Any) -> Dict[str, str]:
-        """Put ranges around every call of a compiled function and around the reading of tensors; return how layers are found."""
+        """Put ranges around every call of a compiled function and around tensor reads; return how layers are found."""
         self.ranged(self.library.function_class, "__call__", "phase", "call", "other")
         self.library.range_reading(Patches(), self.recorder)
         if not self.kernels:
@@ -100,7 +100,7 @@ class Hooks(Base):
         }
 
     def _notice_gradients(self) -> None:
-        """Keep every graph in which gradients are computed, to find there whose the sums of gradients are."""
+        """Keep every graph that computes gradients, to attribute its sums of gradients to layers later."""
         tf = self.library.tf
         gradient = tf.GradientTape.gradient
 
@@ -113,11 +113,11 @@ class Hooks(Base):
         tf.GradientTape.gradient = noted
 
     def start_operators(self, program: Any) -> None:
-        """Start the profiler; on a GPU with its kernels, unless another collector has CUPTI."""
+        """Start the profiler; on a GPU record its kernels, unless another collector uses CUPTI."""
         self.library.start_profiler(self.on_gpu and self.spec.get("device_profiler", True))
 
     def stop_operators(self) -> List[str]:
-        """Stop the profiler; keep its trace in the pass's folder and return its file's name."""
+        """Stop the profiler; keep its trace in the pass's folder and return its files' names."""
         files = self.library.stop_profiler(self.spec["folder"])
         with open(os.path.join(self.spec["folder"], SUMS_FILE), "w") as out:
             json.dump({"sums": _sums(self.graphs)}, out)
@@ -125,7 +125,7 @@ class Hooks(Base):
 
 
 def _sums(graphs: Iterable[Any]) -> Dict[str, List[List[str]]]:
-    """Return {sum of gradients: [names of the operators that it adds up, names of those that take it]} of these graphs."""
+    """Return {sum of gradients: [names of the operators it adds up, names of those that consume it]} in these graphs."""
     found: Dict[Any, Any] = {}
     for graph in graphs:
         for operator in graph.get_operations():
