@@ -18,12 +18,14 @@ from kernelscope.tracer.outside import environments, recipes
 from kernelscope.tracer.outside.building import BuildProgress
 from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
 
+_NAMES = f"one of: {', '.join(recipes.FRAMEWORKS)}"
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the actions and their options."""
     actions = parser.add_subparsers(dest="action", metavar="create|list|remove", required=True)
     create = actions.add_parser("create", help="create an environment for each named framework, unless it exists")
-    create.add_argument("frameworks", nargs="+", metavar="NAME", help="pytorch, tensorflow, mxnet or cntk")
+    create.add_argument("frameworks", nargs="+", metavar="NAME", help=_NAMES)
     create.add_argument("--python", metavar="PATH", help="interpreter to create it from (default: the best one found)")
     create.add_argument("--variant", choices=("cpu", "cuda"), help="build of the framework (default: by the GPUs that NVML sees)")
     create.add_argument("--no-hashes", action="store_true", help="accept files with unknown digests, in the same versions")
@@ -32,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--format", choices=("table", "csv", "json", "markdown"), default="table", help="output format (default: table)"
     )
     remove = actions.add_parser("remove", help="remove all environments of each named framework")
-    remove.add_argument("frameworks", nargs="+", metavar="NAME", help="pytorch, tensorflow, mxnet or cntk")
+    remove.add_argument("frameworks", nargs="+", metavar="NAME", help=_NAMES)
 
 
 def run(arguments: argparse.Namespace) -> int:
