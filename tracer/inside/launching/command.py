@@ -1,7 +1,7 @@
-"""The command's process: nothing of it is changed, neither arguments nor terminal, working folder, signals or exit status.
+"""The command's process. We leave its arguments, terminal, working folder, signals and exit status unchanged.
 
-Its environment has two variables more: PYTHONPATH, by which every Python in it runs `profiling/injected/sitecustomize.py` first,
-and KERNELSCOPE_PROFILE, the file that says what to record.
+Its environment has two additional variables: PYTHONPATH, through which every Python in it runs
+`profiling/injected/sitecustomize.py` first, and KERNELSCOPE_PROFILE, the file that says what to record.
 """
 
 import contextlib
@@ -18,10 +18,10 @@ from kernelscope.tracer.inside.profiling import printed
 
 VARIABLE = "KERNELSCOPE_PROFILE"
 INJECTED = os.path.join("kernelscope", "tracer", "inside", "profiling", "injected")  # in a staged folder
-_TAKING_VALUES = ("-W", "-X", "-Q", "--check-hash-based-pycs")  # options of python that have their value behind them
+_TAKING_VALUES = ("-W", "-X", "-Q", "--check-hash-based-pycs")  # options of python that take a value
 
 
-# Console scripts and modules that start a Python program, which is named behind their options
+# Console scripts and modules that start a Python program, which follows their options
 _LAUNCHERS = (
     "torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "accelerate.commands.launch", "deepspeed",
     "horovodrun",
@@ -29,14 +29,14 @@ _LAUNCHERS = (
 
 
 def script_name(command: Sequence[str]) -> Optional[str]:
-    """Return what the command runs: the script or module behind a Python or a launcher, else the command itself."""
+    """Return what the command runs: the script or module that a Python or a launcher runs, else the command itself."""
     first = os.path.basename(command[0])
     name, rest = _behind_python(list(command[1:])) if _is_python(first) else (first, list(command[1:]))
     return _launched(rest) or name if name in _LAUNCHERS else name or first
 
 
 def label(command: Sequence[str]) -> Optional[str]:
-    """Return what a run of the command is called unless the user says it: the name without a script's ending."""
+    """Return the default label of a run of the command: its name without the extension of a script."""
     name = script_name(command)
     return name[:-3] if name is not None and name.endswith((".py", ".sh")) else name
 
@@ -46,7 +46,7 @@ def _is_python(name: str) -> bool:
 
 
 def _behind_python(arguments: Sequence[str]) -> Tuple[Optional[str], Sequence[str]]:
-    """Return what an interpreter with these arguments runs, None where that is nothing, and the arguments of that."""
+    """Return what an interpreter with these arguments runs, None if nothing, and the arguments of that."""
     rest = iter(arguments)
     for part in rest:
         if part == "-m":
@@ -61,7 +61,7 @@ def _behind_python(arguments: Sequence[str]) -> Tuple[Optional[str], Sequence[st
 
 
 def _launched(arguments: Sequence[str]) -> Optional[str]:
-    """Return what a launcher with these arguments starts, None where that is not seen: which options take values is not known."""
+    """Return what a launcher with these arguments starts; None if unclear, as we do not know which options take values."""
     for place, part in enumerate(arguments):
         behind = arguments[place + 1 :]
         if part in ("-m", "--module"):
@@ -74,14 +74,14 @@ def _launched(arguments: Sequence[str]) -> Optional[str]:
 
 
 def run(command: Sequence[str], spec: str, injected: str, more: Mapping[str, str]) -> int:
-    """Run the command to its end, handing on signals; return its exit status as a shell gives it.
+    """Run the command to its end, forwarding signals; return its exit status as a shell reports it.
 
-    It gets SIGTERM when we are killed: nobody would read what it records. spec: path of what is to be recorded. injected: the
-    folder of our sitecustomize. more: variables of its environment. Raises NoSuchCommand.
+    The command gets SIGTERM when we are killed: nobody would read its recording. spec: path of the specification. injected: the
+    folder of our sitecustomize. more: additional environment variables. Raises NoSuchCommand.
     """
     variables = dict(os.environ, **more)
     folders = variables.get("PYTHONPATH")
-    if folders and VARIABLE in variables:  # within a program that is profiled itself: one of both records
+    if folders and VARIABLE in variables:  # within a program that is itself profiled: only one of the two records
         folders = os.pathsep.join(one for one in folders.split(os.pathsep) if not one.endswith(INJECTED))
     variables[VARIABLE] = os.path.realpath(spec)
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, (injected, folders)))
@@ -97,7 +97,7 @@ def run(command: Sequence[str], spec: str, injected: str, more: Mapping[str, str
 
 
 def forward_rest(folder: str) -> None:
-    """Print what the script printed and its dead process could not hand on any more."""
+    """Print the script's output that its dead process could no longer forward."""
     for spool in glob.glob(os.path.join(glob.escape(folder), "*", "*", printed.SPOOL_FILE)):
         done = os.path.join(os.path.dirname(spool), printed.LEFT)
         start, own = 0, []

@@ -1,4 +1,4 @@
-"""What can be wrong: one line each that says what, where, and what would be right."""
+"""What can go wrong: one line each that says what, where, and what would be right."""
 
 
 class NoSuchCommand(Exception):

@@ -1,4 +1,4 @@
-"""Run a command, once or once for each pass, into a run folder."""
+"""Run a command, once or once per pass, into a run folder."""
 
 import contextlib
 import json
@@ -25,8 +25,8 @@ def launch(
 ) -> Outcome:
     """Run the command and write the run folder, which exists and is empty; return an Outcome.
 
-    path: the folder. root: the one that has our code staged. about: {"kernelscope": version, "machine": facts, "command": our own
-    command line, "label": what the run is called or None}. Raises NoSuchCommand.
+    path: the folder. root: the folder with the staged copy of our code. about: {"kernelscope": version, "machine": facts,
+    "command": our own command line, "label": the run's label or None}. Raises NoSuchCommand.
     """
     if shutil.which(command[0]) is None:
         raise NoSuchCommand("%s: no such command; write the command as you would run it, behind --" % command[0])
@@ -54,9 +54,10 @@ def launch(
         with watcher:
             status = process.run(command, spec, os.path.join(root, process.INJECTED), options.variables)
         process.forward_rest(folder)
-        # a program that fails later on is recorded until then: where it did so before its pass had a step, no other run has more
+        # a program that fails is recorded until then; if it fails before its pass has a step, another run would have none
+        # either
         if not os.path.isdir(folder) or status > SIGNALLED or (status and not _stepped(folder, plan)):
-            if options.mode == WHOLE and status > SIGNALLED:  # what was interrupted is not the whole
+            if options.mode == WHOLE and status > SIGNALLED:  # an interrupted program is not the whole
                 shutil.rmtree(os.path.join(folder, plan[0]["pass"]), ignore_errors=True)
             break
     if not os.path.isdir(folder):
@@ -64,7 +65,7 @@ def launch(
         return Outcome(name, status, None, [lost])
     try:
         return _outcome(run, status, watcher, options, scrubber)
-    except OSError as error:  # the exit status is the script's all the same
+    except OSError as error:  # the exit status is still the script's
         full = "%s: not all could be written: %s; free some space, or name another folder" % (folder, error.strerror)
         return Outcome(name, status, None, [full])
 
@@ -82,14 +83,14 @@ def _outcome(run: RunRecord, status: int, watcher: Watcher, options: ProfileOpti
 
 
 def _stepped(folder: str, plan: Sequence[Dict[str, Any]]) -> bool:
-    """Return whether a pass of the plan has steps, in some process of the command."""
+    """Return whether a pass of the plan has steps in some process of the command."""
     places = [folder] + [path for _, path in ranks.recorded(folder)]
     files = [os.path.join(place, entry["pass"], "1", "steps.jsonl") for place in places for entry in plan]
     return any(os.path.exists(file) and os.path.getsize(file) for file in files)
 
 
 def _unseen(options: ProfileOptions, recorded: Sequence[int]) -> List[str]:
-    """Return in a line which of the ranks that were asked for are not there; nothing where all are."""
+    """Name in one line the requested ranks that are missing; return an empty list if all are there."""
     if not options.ranks or options.alone:
         return []
     if not recorded:
@@ -101,7 +102,7 @@ def _unseen(options: ProfileOptions, recorded: Sequence[int]) -> List[str]:
 def _of_ranks(
     recorded: Sequence[Tuple[int, str]], run: RunRecord, status: int, options: ProfileOptions, scrubber: Scrubber
 ) -> Outcome:
-    """Make a run folder of each rank's; what is in the one around them is no run any more. Return what is to be said of all."""
+    """Make a run folder for each rank, after which their parent folder is no run any more. Return the outcome of all."""
     made = []
     for number, folder in recorded:
         record = RunRecord(folder, dict(run.record, label="%s rank %d" % (run.record["label"], number)), scrubber)

@@ -1,4 +1,4 @@
-"""What is to be recorded of a command, and the options of command lines for it."""
+"""What to record of a command, and the command-line options for it."""
 
 import argparse
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
@@ -7,11 +7,11 @@ from kernelscope.tracer.inside.plan import WHOLE
 
 PASSES = ("clean", "layers", "kernels", "lines")
 MODES = ("auto", "train", "infer", WHOLE)
-STEPS = 20  # of the clean pass, where nothing else is asked for
-SKIPPED = 2  # first steps of a pass that do not count: wrappers and profilers have theirs to warm up
-RERUN_WARMUP = 3  # first steps of a script that is run for one pass only
-FEW_WARMUP = 5  # and of one whose steps are known to suffice for passes that are shorter
-FEWEST = 5  # steps that such passes have
+STEPS = 20  # of the clean pass, by default
+SKIPPED = 2  # first steps of a pass that do not count: wrappers and profilers warm up in them
+RERUN_WARMUP = 3  # warm-up steps of a script that runs for one pass only
+FEW_WARMUP = 5  # and of one that is known to have enough steps for shorter passes
+FEWEST = 5  # fewest steps of such shorter passes
 LIMIT = 1000000000  # bytes
 _EVER = 1e9  # seconds: passes of ranks end together, by their steps
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
@@ -19,17 +19,19 @@ _FOCUS = "profile the lines of this function, as in train.py:Model.forward; repe
 
 
 class ProfileOptions(object):
-    """What is recorded. steps: of the clean pass; each other one has half as many. more: clean steps beside these, where their
-    times waver. window: steps (A, B) of the script to use instead, of which each pass but the clean one has a fifth. warmup:
-    least number of steps before. rerun: whether each pass has a run of the command. seconds: after which a pass ends with what
-    it has. mode: one of MODES, what a step is; WHOLE: the program from the first import of a framework to its end is the only
-    one, and each pass has a run of the command. focus: functions whose lines are profiled, as FILE:FUNCTION; without any those
-    that hold the step loop. limit: bytes that may be held. full_paths: home folders and user names stay in what is written.
-    sources: the program's own files are kept. passes: which are recorded. changes: what is changed of the program (see
-    tracer.inside.changes). variables: of its environment. end: it ends with the last pass. ranks: "all" or "0,7"; without, rank
-    0. Ranks record the same steps: these are counted and not timed. alone: the command is one rank, whose launcher started us.
-    few: how many steps the command has, where an earlier run of it ended before all passes had theirs. Then passes are shorter
-    (see `shorter`), or have a run each, of which one step is measured at least.
+    """What to record.
+
+    steps: of the clean pass; every other pass has half as many. more: additional clean steps if their times waver. window:
+    steps (A, B) of the script to use instead; every pass but the clean one gets a fifth of them. warmup: minimum number of
+    steps before. rerun: whether each pass has a run of the command. seconds: after which a pass ends with what it has. mode:
+    one of MODES, what a step is; with WHOLE the program, from the first import of a framework to its end, is the only step, and
+    each pass has a run of the command. focus: functions whose lines are profiled, as FILE:FUNCTION; by default those that hold
+    the step loop. limit: bytes that may be held. full_paths: keep home folders and user names in the output. sources: keep the
+    program's own files. passes: which to record. changes: changes to the program (see tracer.inside.changes). variables: of its
+    environment. end: end the program with the last pass. ranks: "all" or "0,7"; by default rank 0. Ranks record the same steps,
+    so their passes end by count, not by time. alone: the command is one rank, whose launcher started us. few: the number of
+    steps of the command, if an earlier run of it ended before all passes had theirs. Then passes are shorter (see `shorter`),
+    or each has a run of its own, with at least one measured step.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class ProfileOptions(object):
             self.take_whole()
 
     def take_whole(self) -> None:
-        """Record the whole program as one step, in a run for each pass; without layers: no model is known when it begins."""
+        """Record the whole program as one step, in a run for each pass; without layers, as no model is known when it begins."""
         self.mode, self.rerun = WHOLE, True
         self.passes = [name for name in self.passes if name != "layers"]
 
@@ -104,11 +106,11 @@ class ProfileOptions(object):
 
     @property
     def _share_few(self) -> bool:
-        """Whether all passes share one run of a command whose few steps are known."""
+        """Whether all passes share one run of a command that is known to have few steps."""
         return self.few is not None and not self.rerun
 
     def shorter(self) -> Dict[str, int]:
-        """Return how many steps each pass has where all share the command's few ones, a tenth of them spared; none if too few."""
+        """Return the steps of each pass if all share the command's few steps, keeping a tenth spare; {} if there are too few."""
         others = [name for name in PASSES[1:] if name in self.passes]
         left = (self.few or 0) - FEW_WARMUP - SKIPPED * len(others)
         each = min(STEPS // 2, left * 9 // 10 // (2 + len(others)))
@@ -124,22 +126,22 @@ class ProfileOptions(object):
         return {"steps": self._rerun_warmup() if self.rerun else self.warmup, "settle": settle}
 
     def _rerun_warmup(self) -> int:
-        return RERUN_WARMUP if self.few is None else min(RERUN_WARMUP, self.few // 3)  # a pass's own first step is no other's
+        return RERUN_WARMUP if self.few is None else min(RERUN_WARMUP, self.few // 3)  # every pass has a first step of its own
 
     def _spared(self, steps: int, before: int) -> int:
-        """Return how many of so many steps need not count, that one is left after them and those before."""
+        """Return how many of these steps need not count, so that one is left after them and those before."""
         return steps if self.few is None else max(0, min(steps, self.few - before - 1))
 
 
 def _shared(steps: int) -> Dict[str, int]:
-    """Return how a window's steps are shared out."""
+    """Distribute a window's steps over the passes."""
     fifth = max(1, steps // 5)
     others = PASSES[1:]
     return dict(dict.fromkeys(others, fifth), clean=max(1, steps - fifth * len(others)))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what can be asked for to a command line, the command itself (`script`) included; see `asked` and `command`."""
+    """Add the options to a command line, including the command itself (`script`); see `asked` and `command`."""
     add = parser.add_argument
     add("--mode", choices=MODES, default="auto", help="what a step is; whole: the whole program (default: detect it)")
     add(
@@ -189,12 +191,12 @@ def asked(arguments: argparse.Namespace) -> "ProfileOptions":
 
 
 def command(arguments: argparse.Namespace) -> List[str]:
-    """Return the command of a parsed command line; an empty list where there is none."""
+    """Return the command of a parsed command line; an empty list if there is none."""
     return arguments.script[1:] if arguments.script[:1] == ["--"] else arguments.script
 
 
 def _steps(text: str) -> Tuple[int, Optional[Tuple[int, int]]]:
-    """Return how many clean steps, and the window A:B where that is what the text says."""
+    """Parse --steps: the number of clean steps, and the window if the text is A:B."""
     first, colon, last = text.partition(":")
     if not colon and text.isdigit() and int(text) > 0:
         return int(text), None
@@ -204,7 +206,7 @@ def _steps(text: str) -> Tuple[int, Optional[Tuple[int, int]]]:
 
 
 def _size(text: str) -> int:
-    """Return bytes as --max-trace-size has them."""
+    """Parse --max-trace-size into bytes."""
     number = text.rstrip("bBkKmMgG")
     unit = _UNITS.get(text[len(number) :].lower())
     if unit is None or not number.strip().isdigit() or int(number) * unit < 10**6:
@@ -213,14 +215,14 @@ def _size(text: str) -> int:
 
 
 def _ranks(text: str) -> str:
-    """Return ranks as --ranks has them."""
+    """Check the value of --ranks."""
     if text == "all" or (text and all(part.isdigit() for part in text.split(","))):
         return text
     raise argparse.ArgumentTypeError("%r: write all, or numbers of ranks such as 0,7" % text)
 
 
 def _function(text: str) -> str:
-    """Return a function as --focus has it."""
+    """Check the value of --focus."""
     file, colon, name = text.rpartition(":")
     if not (colon and file) or not all(part.isidentifier() for part in name.split(".")):
         raise argparse.ArgumentTypeError("%r: write FILE:FUNCTION, such as train.py:train or train.py:Model.forward" % text)

@@ -1,4 +1,4 @@
-"""What the command's processes left in the run folder: entered into run.json, and said in a few lines."""
+"""What the command's processes left in the run folder, entered into run.json and summarised in a few lines."""
 
 import contextlib
 import json
@@ -13,8 +13,8 @@ from kernelscope.tracer.inside.profiling import parts
 
 SPEC_FILE = "profile.json"
 
-NOTHING_RECORDED = 4  # exit status where the command's own is 0
-SIGNALLED = 128  # and the signal's number: the exit status of what a signal ended
+NOTHING_RECORDED = 4  # exit status if the command's own is 0
+SIGNALLED = 128  # plus the signal's number: the exit status of a process that a signal ended
 _SIGNALS = {
     signal.SIGINT: "was interrupted (SIGINT)",
     signal.SIGKILL: "was killed (SIGKILL): by somebody, or by the system when memory ran out",
@@ -24,16 +24,18 @@ _SIGNALS = {
     signal.SIGFPE: "crashed (SIGFPE)",
     signal.SIGILL: "crashed (SIGILL)",
 }
-_LONG_NS = 1000000000  # after the last step that was seen; a program that ends takes less
-_WINDOW = 6  # steps that a script must have for --steps A:B, which takes four and begins with the second
+_LONG_NS = 1000000000  # since the last step seen; a program that is ending takes less
+_WINDOW = 6  # fewest steps of a script for --steps A:B, which takes four and begins with the second
 
 
 class Outcome(object):
-    """How it went. name: what was run. status: the command's exit status as a shell gives it. seen: one line on what was
-    recorded, None for nothing. problems: one line for each thing that was not. missing: passes that were not recorded. short:
-    after how many steps the script ended, where that is why; else 0. evaluates: whether nothing was recorded because it made an
-    optimizer and never stepped it. stepless: whether nothing was, as the program has no steps. ranks: folders of the ranks, where
-    these were recorded.
+    """The outcome of a run.
+
+    name: what was run. status: the command's exit status as a shell reports it. seen: one line on what was recorded, None if
+    nothing was. problems: one line for each thing that was not recorded. missing: passes that were not recorded. short: after
+    how many steps the script ended, if that is why passes are missing; else 0. evaluates: nothing was recorded because the
+    program made an optimizer and never stepped it. stepless: nothing was recorded because the program has no steps. ranks:
+    folders of the ranks, if these were recorded.
     """
 
     def __init__(
@@ -60,19 +62,20 @@ class Outcome(object):
 
     @property
     def exit_status(self) -> int:
-        """The exit status of who ran the command: the command's, if there is any reason for that."""
+        """The exit status for whoever ran the command: the command's, unless it is 0 and nothing was recorded."""
         return self.status or (NOTHING_RECORDED if self.seen is None else 0)
 
     def lines(self) -> List[str]:
-        """Return what there is to say."""
+        """Return the lines to print."""
         last = self.seen if self.seen is not None else "error: nothing was recorded of " + self.name
         return ["kernelscope: " + line for line in self.problems + [last]]
 
 
 class Result(object):
-    """Makes the run folder's record of what the processes left. run: a RunRecord. status: the command's exit status.
+    """Turns what the processes left into the run folder's record.
 
-    watcher: tells what was sampled of each pass (see watching). passes: those that were wanted.
+    run: a RunRecord. status: the command's exit status. watcher: knows what was sampled in each pass (see watching). passes:
+    the requested ones.
     """
 
     def __init__(self, run: Any, status: int, watcher: Any, passes: Sequence[str] = PASSES) -> None:
@@ -84,11 +87,11 @@ class Result(object):
         self.problems: List[str] = []
         self.short = 0
         self.stepless = False
-        self._useless: Dict[str, str] = {}  # passes that came to their end, and why nothing can be made of them
+        self._useless: Dict[str, str] = {}  # passes that ended and cannot be used -> why
         self.whole = run.record["options"]["mode"] == WHOLE
 
     def outcome(self) -> "Outcome":
-        """Complete run.json and say what it holds."""
+        """Complete run.json and summarise it."""
         record = self.run.record
         found = [(name, self._pass(name)) for name in self.passes]
         reports = {name: report for name, report in found if report is not None}
@@ -112,12 +115,12 @@ class Result(object):
         measured = ["%s %d" % (name, report["measured"]) for name, report in reports.items() if report["measured"]]
         name = record["options"]["network"]
         seen = self._seen(measured) if measured else None
-        # also workers that import the script make its optimizer, and step none
+        # workers that import the script also make its optimizer and never step it
         never = self.status == 0 and not measured and any(note["kind"] == "never stepped" for note in self.notes)
         return Outcome(name, self.status, seen, self.problems, missing, self.short, never, self.stepless)
 
     def _about_steps(self) -> Dict[str, Any]:
-        """Return what the recorded process said of its steps; nothing where it had none."""
+        """Return the recorded process's summary of its steps; an empty dict if it had none."""
         found: Dict[str, Any] = next((json.loads(note["text"]) for note in self.notes if note["kind"] == "steps"), {})
         return found
 
@@ -136,7 +139,7 @@ class Result(object):
         return os.path.join(self.run.folder, *parts)
 
     def _pass(self, name: str) -> Optional[Dict[str, Any]]:
-        """Enter one pass with all its parts into the record; return its last report, None where there is none."""
+        """Enter one pass with all its parts into the record; return its last report, None if it has no measured steps."""
         made = [self._part("%s/%d" % (name, number)) for number in parts.repeats(self.run.folder, name)]
         found = [part for part in made if part is not None]
         if not found:
@@ -150,7 +153,7 @@ class Result(object):
         if report["complete"] and not usable:
             reason = report.get("unavailable", {}).get("operators", "it says not why")
             entry["reason"] = self._useless[name] = "the framework's profiler wrote nothing: %s" % reason
-        if report.get("cut") and not usable:  # by something that the program did, and not by its end
+        if report.get("cut") and not usable:  # by something that the program did, not by its end
             self._useless[name] = report["cut"]
         if not report["complete"]:
             entry["reason"] = "the command %s" % ended(self.status) if self.status else report["reason"]
@@ -167,7 +170,7 @@ class Result(object):
         return report if usable else None
 
     def _part(self, place: str) -> Optional[Tuple[str, Dict[str, Any]]]:
-        """Return the folder of a part of a pass with its report, None where there is none."""
+        """Return the folder of a part of a pass with its report, None if it has no report."""
         report = _json(self._path(place, "child.json"))
         if report is None:
             return None
@@ -175,7 +178,7 @@ class Result(object):
         return place, report
 
     def _say_dropped(self) -> None:
-        """Say which steps were dropped, and what was too large all the same."""
+        """Say which steps were dropped, and what was too large nevertheless."""
         dropped: Dict[str, int] = {}
         large: Dict[str, int] = {}
         for note in self.notes:
@@ -192,7 +195,7 @@ class Result(object):
             self.problems.append("%s: %.1f GB, more than --max-trace-size; record fewer steps" % (name, size / 1e9))
 
     def _learn(self, report: Dict[str, Any]) -> None:
-        """Enter what a pass found out into the record; later passes know more."""
+        """Enter a pass's findings into the record; later passes know more."""
         record, options = self.run.record, self.run.record["options"]
         record["framework"] = report["framework"]
         record["version"] = report["versions"].get(report["framework"].partition("-")[0])  # keras-torch: Keras's
@@ -202,7 +205,7 @@ class Result(object):
         stated = options["batch"] and not record.get("batch_source")
         if report.get("batch") and not (stated and report.get("batch_source")):  # only the layers pass sees DataLoaders
             options["batch"], record["batch_source"] = report["batch"], report.get("batch_source")
-        if options["device"] == "cpu":  # a pass that the script's end cut off may have seen no more of its device
+        if options["device"] == "cpu":  # a pass cut off by the script's end may not have seen the device
             options["device"] = report.get("device", "cpu")
         options["threads"] = (report.get("settings") or {}).get("threads")
         record["unavailable"].update(report.get("unavailable", {}))
@@ -247,7 +250,7 @@ class Result(object):
         self.problems.append("%s: %s" % (", ".join(missing), text))
 
     def _why_never_stepped(self, kinds: Dict[str, str]) -> str:
-        """Return why no process wrote down that it had steps, or none. kinds: the notes there are."""
+        """Return why no process reported steps or their absence. kinds: {kind: text} of the notes."""
         how = "the command %s" % ended(self.status) if self.status else "its process wrote nothing at its end"
         if os.path.exists(self._path(SPEC_FILE + ".failed")):
             with open(self._path(SPEC_FILE + ".failed"), encoding="utf8", errors="replace") as file:
@@ -263,7 +266,7 @@ class Result(object):
         return "no framework was imported; known are " + ", ".join(sorted(place.partition(".")[0] for place in SCRIPTS.values()))
 
     def _ended_after(self, steps: int) -> str:
-        """Return that the script had too few steps for all passes, and what to do."""
+        """Say that the script had too few steps for all passes, and what to do."""
         if self.status:
             failed = "not all recorded, the command %s after %s" % (ended(self.status), self._steps(steps))
             mend = "; mend it first, or let --passes rerun run it once for each pass as it is"
@@ -283,14 +286,14 @@ class Result(object):
         return how if steps < _WINDOW else how + ", --steps A:B records a window of them"
 
     def _steps(self, steps: int) -> str:
-        """Return in words how many steps there were and, where none was measured, how long they took without recording."""
+        """Describe the number of steps and, if the clean pass is missing, their duration without recording."""
         measured = self.run.record["passes"].get("clean", {}).get("status") == "complete"
         typical = None if measured else self._about_steps().get("median_ns")
         return "%d steps%s" % (steps, " of %.3g ms (their median)" % (typical / 1e6) if typical else "")
 
 
 def ended(status: int) -> str:
-    """Return in words how a command ended that did not succeed. status: its exit status as a shell gives it."""
+    """Describe how a failed command ended. status: its exit status as a shell reports it."""
     try:
         number = signal.Signals(status - SIGNALLED)
     except ValueError:
@@ -299,7 +302,7 @@ def ended(status: int) -> str:
 
 
 def _json(path: str) -> Any:
-    """Return the object of a file; None where there is none."""
+    """Return the object in a file; None if there is none."""
     with contextlib.suppress(OSError, ValueError):
         with open(path, encoding="utf8") as file:
             return json.load(file)

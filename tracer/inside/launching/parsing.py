@@ -1,14 +1,14 @@
-"""The parser of command lines: a name of a file or a folder is never empty, for Path("") is the folder that one works in."""
+"""The parser of command lines. It rejects empty names of files and folders: Path("") would be the working folder."""
 
 import argparse
 import re
 from typing import Any, Callable
 
-_PLACE = re.compile(r"\b(?:DIR|FILE|PATH|OUT)\b")  # in what help calls an option's value
+_PLACE = re.compile(r"\b(?:DIR|FILE|PATH|OUT)\b")  # in an option's metavar
 
 
 class Parser(argparse.ArgumentParser):
-    """Refuses options that name a file or a folder, as their metavar says, without a name."""
+    """Rejects an empty value for an option that names a file or folder according to its metavar."""
 
     def add_argument(self, *flags: str, **how: Any) -> argparse.Action:
         """Add an argument as argparse does."""

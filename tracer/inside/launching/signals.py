@@ -1,8 +1,8 @@
-"""Signals for the command: it gets those that it would get without us, each once.
+"""Signals for the command: it gets each signal that it would get without us, once.
 
-A signal that only we got is handed on. One that went to our whole group of processes, as by a terminal's Ctrl-C, killpg or
-`timeout`, reached the command by itself. Which of both it was the system does not tell; a companion in our group that any signal
-ends does.
+A signal that only we got is forwarded. One sent to our whole process group, as by a terminal's Ctrl-C, killpg or `timeout`, has
+already reached the command. The system does not say which of the two happened; a companion process in our group, which any
+signal ends, shows it.
 """
 
 import contextlib
@@ -11,16 +11,16 @@ import signal
 import subprocess
 from typing import Any, Iterator
 
-_HANDED_ON = (  # those that people and schedulers send, and that end a process which does not expect them
+_HANDED_ON = (  # signals that people and schedulers send and that end an unprepared process
     signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM,
     signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGPWR,
 )  # fmt: skip
-_SOON_S = 0.2  # within which a signal has reached all of a group
+_SOON_S = 0.2  # time in which a signal has reached the whole group
 
 
 @contextlib.contextmanager
 def to(process: Any) -> Iterator[None]:
-    """Hand signals on to a process for as long as the block lasts."""
+    """Forward signals to a process while the block lasts."""
     companion = _Companion()
 
     def hand_on(number: int, _: Any) -> None:
@@ -39,7 +39,7 @@ def to(process: Any) -> Iterator[None]:
 
 
 class _Companion(object):
-    """A process of our group that does nothing, and ends with us, whatever ends us: its input does."""
+    """An idle process in our group. It ends with us, whatever ends us, since its input then ends."""
 
     def __init__(self) -> None:
         self._process = self._started()
@@ -49,10 +49,10 @@ class _Companion(object):
         try:
             return path and subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         except OSError:
-            return None  # every signal is handed on
+            return None  # every signal is forwarded
 
     def ended_by(self, number: int) -> bool:
-        """Return whether a signal reached it, too; if so there is another one for the next signal."""
+        """Return whether the signal reached the companion too; if so, start another one for the next signal."""
         if self._process is None:
             return False
         try:
@@ -64,7 +64,7 @@ class _Companion(object):
         return bool(status == -number)
 
     def close(self) -> None:
-        """End it."""
+        """End the companion."""
         if self._process is not None:
             self._process.stdin.close()
             self._process.wait()

@@ -1,4 +1,4 @@
-"""The standard input of a command that runs several times: a file is read from the same place again, a pipe is read up."""
+"""The standard input of a command that runs several times: a file is read again from the same place, a pipe is used up."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ from typing import Optional
 
 
 class StandardInput(object):
-    """What the command's runs read. read_up: whether what one has read is gone for the next."""
+    """The input of the command's runs. read_up: whether what one run reads is gone for the next."""
 
     def __init__(self) -> None:
         self.read_up = False
@@ -19,6 +19,6 @@ class StandardInput(object):
                 self._place = os.lseek(0, 0, os.SEEK_CUR)
 
     def begin_again(self) -> None:
-        """Let the next run read what the first one did, where that can be."""
+        """Let the next run read the same input as the first, if that is possible."""
         if self._place is not None:
             os.lseek(0, self._place, os.SEEK_SET)

@@ -1,7 +1,7 @@
 """Samples processor, memory and GPU while a pass is recorded, from the process that started the command.
 
-The recorded process says in a file which pass it is in (`recording.NOW_FILE`); it is looked at ten times a second, and between
-passes nothing is sampled. A pass that is shorter has no samples.
+The recorded process names its current pass in a file (`recording.NOW_FILE`), which is read ten times a second; between passes
+nothing is sampled. A pass shorter than that has no samples.
 """
 
 import json
@@ -16,7 +16,7 @@ from kernelscope.tracer.inside.profiling.recording import NOW_FILE
 
 
 class Watcher(object):
-    """Watches one run folder, from a with block's beginning to its end; may be entered again."""
+    """Watches one run folder from the beginning of a with block to its end; may be entered again."""
 
     def __init__(self, folder: str) -> None:
         self.counts: Dict[str, int] = {}  # folder of a pass -> readings
@@ -37,7 +37,7 @@ class Watcher(object):
         self._thread.join()
 
     def describe(self, place: str) -> Dict[str, Any]:
-        """Say what was sampled of the pass in this folder, and at which rate."""
+        """Describe what was sampled in the pass with this folder, and at which rate."""
         about = {"asked_period_ns": int(1e9 / RATE_HZ), "readings": self.counts.get(place, 0)}
         return dict(about, sources=[source.describe() for source in self._sources])
 
@@ -47,13 +47,13 @@ class Watcher(object):
             told = self._told()
             if told is not None:
                 rows = [row for source in self._sources for row in source.sample(told[0])]
-                # a reading counts for the pass that went on before and after it
+                # a reading counts only if the same pass was recorded before and after it
                 if told == before and self._told() == told:
                     self._write(told[1], rows)
             before = told
 
     def _told(self) -> Optional[Tuple[int, str]]:
-        """Return (process, folder of the pass) that is recorded now, or None."""
+        """Return (process, folder of the pass) for the pass being recorded, or None."""
         try:
             with open(os.path.join(self._folder, NOW_FILE)) as file:
                 pid, place = json.load(file)
@@ -70,4 +70,4 @@ class Watcher(object):
                     out.write(json.dumps(row) + "\n")
             self.counts[place] = self.counts.get(place, 0) + 1
         except OSError:
-            pass  # the pass's folder is gone or the disk full; the command goes on all the same
+            pass  # the pass's folder is gone or the disk is full; the command goes on

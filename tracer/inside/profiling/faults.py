@@ -22,5 +22,5 @@ def write(folder: str, error: Exception) -> None:
     """Append an exception and its traceback to the folder's log."""
     with quiet(), open(os.path.join(folder, LOG_FILE), "a") as out:
         out.write("%s: %s\n" % (type(error).__name__, error))
-        for frame, line in traceback.walk_tb(error.__traceback__):  # what also tells the lines' texts asks the program's os
+        for frame, line in traceback.walk_tb(error.__traceback__):  # traceback's formatting would use the program's os
             out.write("%s:%d, in %s\n" % (frame.f_code.co_filename, line, frame.f_code.co_name))

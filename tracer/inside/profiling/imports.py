@@ -2,7 +2,7 @@
 
 import sys
 
-MYPY = False  # typing is not imported by every process that starts
+MYPY = False  # spares every process the import of typing
 if MYPY:
     from typing import Any, Callable, Iterable, Set
 

@@ -1,4 +1,4 @@
-"""One pass over a few steps of a script: what is on, and the files that it leaves, those of a run folder's pass."""
+"""One pass over a few steps of a script: what it switches on, and the files it leaves, those of a run folder's pass."""
 
 import platform
 import threading
@@ -16,19 +16,19 @@ from kernelscope.tracer.inside.profiling.inputs import Inputs
 from kernelscope.tracer.inside.profiling.printed import LOST, ONEDNN, UNTIMED, Printed, Unrecorded, lacks_disk
 from kernelscope.tracer.inside.ranges import Recorder
 
-FLUSH_NS = 500000000  # between two writings of clean steps: each takes some 100 us
+FLUSH_NS = 500000000  # between two writes of clean steps: each takes some 100 us
 FEWEST_STEPS = 3  # of a pass that takes too long
-MOST_LINES = 200000  # of a whole program beside whose operators they are recorded
-LEAST_MEMORY = 1 << 30  # bytes that must be left for a pass over a whole program
-OVER, PART = "over", "part"  # what has ended with a step: the pass, or as much of it as is held at a time
+MOST_LINES = 200000  # of a whole program, if its operators are recorded too
+LEAST_MEMORY = 1 << 30  # bytes that must stay free during a pass over a whole program
+OVER, PART = "over", "part"  # what ends with a step: the pass, or a part of it, as much as is held at a time
 
 
 class Pass(object):
     """A pass from its opening, between two steps, to its closing.
 
-    spec: see recording. wanted: {"pass", "skip", "steps"}, of a later part also "begun" (see rest); "more": how many steps more
-    where times of these waver (see steady). known: what is known already, for the report. focus: which functions' lines are
-    watched.
+    spec: see recording. wanted: {"pass", "skip", "steps"}; for a later part also "begun" (see rest); "more": how many extra
+    steps to take if their times waver (see steady). known: facts already known, for the report. focus: which functions' lines
+    are watched.
     """
 
     def __init__(self, spec: Dict[str, Any], adapter: Base, wanted: Dict[str, Any], known: Dict[str, Any], focus: Focus) -> None:
@@ -41,15 +41,15 @@ class Pass(object):
         self._measured = 0
         self._times: List[int] = []  # of measured steps, ns
         self._begun: Any = wanted.get("begun")
-        self._ended: Optional[int] = None  # when the last step did, where the next one begins then
-        self._last_counts = False  # whether that one is measured
+        self._ended: Optional[int] = None  # when the last step ended, if the next one begins then
+        self._last_counts = False  # whether that step is measured
         self._limit = spec["limit"]
-        # of the kernels pass, when a first step has ended: what profilers allot at once is no trace
+        # in the kernels pass, after a first step: what profilers allocate up front is no trace
         self._resident: Optional[int] = None
-        self._operator_files: List[str] = []  # parts of the framework's own trace that are written
+        self._operator_files: List[str] = []  # parts of the framework's own trace written so far
         self._flushed = now_ns()
         self._full: Optional[str] = None  # why it cannot go on
-        self._cut_short = False  # whether the present step lacks some of its kernels
+        self._cut_short = False  # whether the current step lacks some of its kernels
         self.closed = threading.Event()
         self.folder = parts.new_folder(spec["folder"], self.name)
         self.report = {
@@ -63,8 +63,8 @@ class Pass(object):
         }
         self.report.update(known)
         self.recorder = Recorder(self.folder, layers=self.name in ("layers", "kernels"))
-        self._device: Any = None  # the device's clock, of clean steps
-        self._settled_ns: Optional[int] = None  # when the device was done with the last one
+        self._device: Any = None  # the device's clock, in clean steps
+        self._settled_ns: Optional[int] = None  # when the device finished the last step
         self.printed: Any = None
         self.inputs = Inputs(self.recorder)
         self.lines = {"kernels": host_lines.Timeline, "lines": host_lines.Totals}.get(self.name, _NoLines)(focus, self.folder)
@@ -74,9 +74,9 @@ class Pass(object):
         self._write_report()
 
     def _start(self) -> None:
-        """Put on what this pass records."""
+        """Switch on what this pass records."""
         report, adapter = self.report, self.adapter
-        self._tried("waiting for earlier steps", adapter.settle)  # else the first step would take their work along
+        self._tried("waiting for earlier steps", adapter.settle)  # else the first step would include their work
         if self.name == "clean":
             self._device = self._tried("the device's clock", adapter.device_clock)
         report["versions"] = self._tried("versions", adapter.versions) or {}
@@ -96,7 +96,9 @@ class Pass(object):
                 self._tried("warming up", adapter.warm_up)
 
     def _start_printing(self) -> None:
-        """Let libraries print their calls, descriptor 1 pointing at a file of ours; raise Unrecorded where that cannot be."""
+        """Let libraries print their calls, with descriptor 1 pointing at a file of ours; raise Unrecorded if that is not
+        possible.
+        """
         lacking = lacks_disk(self.folder)
         if lacking is not None:
             raise Unrecorded("what is printed would not fit: " + lacking)
@@ -112,9 +114,9 @@ class Pass(object):
         self.report.setdefault("unavailable", {})[what] = reason
 
     def _stdout_moves(self) -> None:
-        """The script is about to point descriptor 1 elsewhere or to close it: libraries print no more.
+        """Stop libraries from printing: the script is about to redirect or close descriptor 1.
 
-        What was measured of kernels so far is all that there will be; where nothing was, steps have no lines of libraries.
+        The kernels pass then keeps only the steps measured so far; if there are none, its steps lack the libraries' lines.
         """
         with interrupts.deferred():
             self._stop_printing()
@@ -124,7 +126,7 @@ class Pass(object):
                 self._full = self._full or LOST
 
     def begin_step(self, number: int) -> None:
-        """Begin the script's step of this number, counted from 0."""
+        """Begin the script's step with this number, counted from 0."""
         recorder = self.recorder
         recorder.step = number - 1
         recorder.window = max(0, self._measured) // plan.WINDOW_STEPS
@@ -142,12 +144,12 @@ class Pass(object):
         self._cut_short = False
         last = self._measured + counts >= wanted["steps"] and not self._goes_on()
         settled = last or not self.adapter.queues or odd is not None or self._window_ends(counts)
-        begins = self._done + 1 == wanted["skip"]  # the next step is the first that is measured
+        begins = self._done + 1 == wanted["skip"]  # the next step is the first measured one
         if last or begins or (self.adapter.queues and settled):
-            self.adapter.settle()  # so measured steps have the device's work of just these steps
+            self.adapter.settle()  # so measured steps contain only their own work on the device
         start, end = recorder.end_step(warmup=not counts)
         self._settled_ns = end if last else None
-        self._ended = None if settled else end  # what is queued runs on while we write: its time is the next step's
+        self._ended = None if settled else end  # queued work runs on while we write: its time is the next step's
         self._tried("lines", self.lines.end, counts, start, end)
         if odd is not None:
             self.report["odd_steps"][odd] = self.report["odd_steps"].get(odd, 0) + 1
@@ -158,21 +160,21 @@ class Pass(object):
             self._times.append(end - start)
         if self.name == "layers" and self._done == wanted["skip"] and "left_out" not in wanted:
             self._tried("a budget for ranges", self._budget)
-        printed = self.printed  # which another thread may take away, see _stdout_moves
+        printed = self.printed  # which another thread may clear, see _stdout_moves
         if printed is not None:
             drained = printed.drain()
             stopped = LOST if printed.lost else "much was printed in a step"
             self._full = self._full or (lacks_disk(self.folder) if drained else stopped)
-        if now_ns() - self._flushed > FLUSH_NS and self._ended is None:  # an end that may still move stays
+        if now_ns() - self._flushed > FLUSH_NS and self._ended is None:  # an end that may still move is not written yet
             if not recorder.layers:
-                recorder.flush()  # a process that is killed leaves its steps; ranges, which are many, wait for the pass's end
+                recorder.flush()  # a killed process leaves its steps; ranges, being many, wait for the pass's end
             self._flushed = now_ns()
         if last or self._impatient():
             return OVER
         return PART if self._measured and self.name != "kernels" and self._held() > self._limit // parts.SHARES else None
 
     def end_earlier_work(self) -> Optional[int]:
-        """Within a step: wait for what earlier ones queued, and move the last one's end here. Return that end, or None."""
+        """Wait, within a step, for work queued by earlier steps and move the last step's end here. Return that end, or None."""
         if self._ended is None:
             return None
         self.adapter.settle()
@@ -183,7 +185,7 @@ class Pass(object):
         return end
 
     def _goes_on(self) -> bool:
-        """Take more steps where those so far waver: something else ran meanwhile."""
+        """Extend the pass if its steps' times waver: something else ran meanwhile."""
         wanted = self._wanted
         if not wanted.get("more") or not steady.wavers(self._times, plan.WINDOW_STEPS):
             return False
@@ -192,7 +194,7 @@ class Pass(object):
         return True
 
     def _budget(self) -> None:
-        """Leave out ranges of layers where all of them cost too much, by what the steps so far had."""
+        """Leave out ranges of layers if all of them cost too much, judging by the steps so far."""
         recorder, adapter = self.recorder, self.adapter
         costs = adapter.costs(budget.bare_ns(Recorder(self.folder, layers=True)))
         choice = budget.choose(recorder.ranges(), recorder.busy_times(), costs)
@@ -207,7 +209,7 @@ class Pass(object):
             self.inputs.detach()
 
     def ends(self, key: Any) -> Optional[Ends]:
-        """Return Ends that may note those of the steps that `key` ends from now on, or None where each takes more."""
+        """Return an Ends for the next steps that `key` ends, or None if each end needs more than a note."""
         left = self._wanted["steps"] - self._measured - 1
         if self.name == "kernels" or self.lines.watching or self._done < self._wanted["skip"]:
             return None
@@ -218,7 +220,7 @@ class Pass(object):
         return Ends(self.recorder, key, left, until, self.adapter.queues, mark) if left > 0 else None
 
     def noted(self, stamps: Sequence[Any]) -> None:
-        """Take over ends that were noted, all of steps that are measured."""
+        """Take over noted ends, all of measured steps."""
         measured = self._measured
         self.recorder.ended(stamps, False, [(measured + n) // plan.WINDOW_STEPS for n in range(len(stamps))])
         self._times += self.recorder.step_times()[-len(stamps) :] if stamps else []
@@ -230,12 +232,12 @@ class Pass(object):
             self._ended = stamps[-1][0]
 
     def _held(self) -> int:
-        """Return how many bytes are held, as far as that is known before it is written."""
+        """Return how many bytes are held, as far as known before they are written."""
         held = self.recorder.held() * parts.RANGE_BYTES + self.lines.held() * parts.EVENT_BYTES + self._done * parts.STEP_BYTES
         return held if self.name != "kernels" else 2 * (held + (self.printed.kept if self.printed else 0))
 
     def _lacks_room(self) -> Optional[str]:
-        """Return why the kernels pass has to end, or None: a framework's trace that has grown large is written and let go."""
+        """Return why the kernels pass must end, or None. A framework's trace that has grown large is written and released."""
         if self._resident is None:
             self._resident = _resident()
         grown = _resident() - self._resident
@@ -251,10 +253,10 @@ class Pass(object):
         return "more would not stay below --max-trace-size" if self._held() + written > self._limit else None
 
     def too_large(self) -> Optional[str]:
-        """Return why a pass over a whole program may not go on, from any thread; None where it may.
+        """Return why a pass over a whole program must not go on, or None. May be called from any thread.
 
-        How large the trace is nobody tells: what the process has grown by may be the program's own. But a program that runs very
-        many lines can have as many operators, of which a trace takes minutes to be written.
+        The size of the trace is unknown: the growth of the process may be the program's own. But a program that runs very many
+        lines can have as many operators, and such a trace takes minutes to write.
         """
         if self.name == "kernels" and self.lines.held() > MOST_LINES:
             return "more than %d lines ran, and a trace of as many operators would take minutes to be written" % MOST_LINES
@@ -262,24 +264,24 @@ class Pass(object):
         return "no memory is left for it" if left is not None and left < LEAST_MEMORY else None
 
     def end_whole(self) -> None:
-        """End the one step of a program that is recorded as a whole."""
+        """End the one step of a program recorded as a whole."""
         self.end_step(None)
 
     def rest(self) -> Dict[str, Any]:
-        """Return what is wanted of the next part: the steps that are missing. Of kernels all, as parts of it are repeats."""
+        """Return the plan of the next part: the missing steps. For kernels these are all steps, as its parts are repeats."""
         measured = 0 if self.name == "kernels" else self._measured
         rest = dict(self._wanted, steps=self._wanted["steps"] - measured, begun=self._begun)
-        if self._done >= self._wanted["skip"]:  # else it is still to be found out
+        if self._done >= self._wanted["skip"]:  # else it is not decided yet
             rest["left_out"] = self.report.get("left_out")
         return rest
 
     def _window_ends(self, counts: Any) -> bool:
-        """Return whether the next step begins a window: work that still waits would be counted as that one's."""
+        """Return whether the next step begins a window: work still queued would count as that window's."""
         measured = self._measured + counts
         return self._done + 1 == self._wanted["skip"] or (counts and measured % plan.WINDOW_STEPS == 0)
 
     def _impatient(self) -> bool:
-        """Return whether the pass has to end early: it takes long, or its records grow too large."""
+        """Return whether the pass must end early: it takes too long, or its records grow too large."""
         full = self._full or ("many lines ran in a step" if self.lines.full else None)
         if full is None and self.name == "kernels":
             full = self._lacks_room()
@@ -292,9 +294,9 @@ class Pass(object):
         return late
 
     def close(self, reason: Optional[str]) -> None:
-        """Take off what was put on and write what is left. reason: why the pass ends early, or None."""
+        """Switch everything off and write what is left. reason: why the pass ends early, or None."""
         report, adapter = self.report, self.adapter
-        if self._device is not None and reason is None:  # at a script's end the device may be gone
+        if self._device is not None and reason is None:  # at the script's end the device may be gone
             report["device_ends_ns"] = self._tried("the device's clock", self._device.ends, self._settled_ns)
         report["anchors"].append(anchor())
         if adapter.compiled is not None and self._compiled is not None:  # it may have been found meanwhile
@@ -320,7 +322,7 @@ class Pass(object):
         self.closed.set()
 
     def _stop_printing(self) -> None:
-        self.recorder.marker_fd = None  # ranges that are still open, where the script itself ended the pass, have no marks
+        self.recorder.marker_fd = None  # if the script itself ended the pass, ranges still open have no marks
         if self.printed is not None:
             self._tried("lines of libraries", self.adapter.printing, False)
             self._tried("lines of libraries", self.printed.close)
@@ -329,7 +331,7 @@ class Pass(object):
             self.printed = None
 
     def _tried(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call; where that fails, the report says so and the rest is done all the same."""
+        """Call a function; if it fails, note that in the report and carry on."""
         try:
             return function(*arguments)
         except Unrecorded as reason:
@@ -341,12 +343,12 @@ class Pass(object):
         return None
 
     def hand_on(self) -> None:
-        """Let what was printed so far go where the script prints."""
+        """Forward what was printed so far to the script's output."""
         if self.printed is not None:
             self.printed.drain()
 
     def forked(self) -> None:
-        """In a forked process: let it print where it would, and its libraries nothing."""
+        """Let a forked process print to the script's output, and its libraries print nothing."""
         self.recorder.layers = False
         annotations.record(None)
         self.lines.forked()
@@ -356,21 +358,21 @@ class Pass(object):
 
     def _write_report(self) -> None:
         with open(os.path.join(self.folder, "child.json"), "w") as out:
-            dump(self.report, out, indent=1, sort_keys=True, default=str)  # a program may have put anything in a setting's place
+            dump(self.report, out, indent=1, sort_keys=True, default=str)  # a program may have set anything to any object
 
 
 def _resident() -> int:
-    """Return how many bytes of the process are resident; 0 where the system does not tell."""
+    """Return the process's resident bytes; 0 if the system does not tell."""
     return memory.resident().get("resident_bytes") or 0
 
 
 class _NoLines(object):
-    """What a pass has that watches no lines."""
+    """Stands in for Lines in a pass that watches no lines."""
 
     full, unavailable, watching = False, None, False
 
     def held(self) -> int:
-        """Hold nothing."""
+        """Return 0: nothing is held."""
         return 0
 
     def __init__(self, focus: Focus, folder: str) -> None:
@@ -383,7 +385,7 @@ class _NoLines(object):
         """Do nothing."""
 
     def close(self) -> None:
-        """Have nothing to report."""
+        """Do nothing: there is nothing to report."""
 
     def forked(self) -> None:
         """Do nothing."""

@@ -1,11 +1,11 @@
-"""Wrappers around other people's functions that can be taken away again."""
+"""Removable wrappers around other people's functions."""
 
 import functools
 from typing import Any, Callable, List, Tuple
 
 
 class Patches(object):
-    """Attributes that were replaced; `undo` brings all of them back."""
+    """Replaced attributes; `undo` restores all of them."""
 
     def __init__(self) -> None:
         self._made: List[Tuple[Any, str, bool, Any, Any]] = []
@@ -16,12 +16,14 @@ class Patches(object):
         setattr(owner, name, value)
 
     def wrap(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        """Replace a function by make(function), under the function's own name and documentation."""
+        """Replace a function by make(function), keeping its name and documentation."""
         original = getattr(owner, name)
         self.set(owner, name, functools.wraps(original)(make(original)))
 
     def undo(self) -> None:
-        """Bring back what was there. What somebody else has replaced since stays: it may call ours, which then only calls on."""
+        """Restore the originals. Where somebody else has replaced ours since, theirs stays: it may call ours, which then only
+        forwards.
+        """
         for owner, name, own, original, value in reversed(self._made):
             if vars(owner).get(name) is not value:
                 continue

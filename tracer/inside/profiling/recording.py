@@ -1,18 +1,17 @@
-"""The passes of a run in one process that runs somebody else's script: warm-up, clean steps, layers, kernels, lines, then off.
+"""The passes of a run, within one process of somebody else's script: warm-up, clean steps, layers, kernels, lines, then off.
 
-Adapters tell where steps may end (`stepped`). Everything that a change of passes costs (files, wrappers, a profiler's start) lies
-between two steps. The files are those of a run folder's passes, so that the same analyses read them. Of all processes that a
-script consists of, the first one that steps is recorded; of several ranks, rank 0 or those that are asked for, each into a folder
-of its own; and no worker of multiprocessing, unless it is a rank or marks its steps itself. Modules of the standard library
-that passes need are loaded with this one, when the first framework has been imported: later the program's sys.path may be empty.
+Adapters report where steps may end (`stepped`). All costs of changing passes (files, wrappers, a profiler's start) lie between
+two steps. The files are those of a run folder's passes, so that the same analyses read them. Of all processes of a script, the
+first one that steps is recorded; of several ranks, rank 0 or the requested ones, each into a folder of its own. A worker of
+multiprocessing is not recorded unless it is a rank or marks its steps itself. Modules of the standard library that passes need
+are loaded with this one, when the first framework has been imported: later the program's sys.path may be empty.
 
-The specification, a JSON file: folder; mode: auto, train, infer or whole (the one step begins with
-the first import of a framework and ends with the script); plan: [{"pass", "skip", "steps"}] in order, skip being how
-many first steps do not count; warmup: {"steps", "settle"}; seconds: after which a pass of three steps ends; focus: functions to
-profile by line; limit: bytes that may be held, in memory and on the disk; sources: whether the program's own files are kept;
-ranks: "all", "0,7" or null for rank 0;
-alone: whether the folder is a rank's own;
-changes: names of what is changed of the program (see tracer.inside.changes); end: whether the program ends with the last pass.
+The specification is a JSON file: folder; mode: auto, train, infer or whole (the one step begins with the first import of a
+framework and ends with the script); plan: [{"pass", "skip", "steps"}] in order, skip being the number of first steps that do
+not count; warmup: {"steps", "settle"}; seconds: after which a pass of three steps ends; focus: functions to profile by line;
+limit: bytes that may be held, in memory and on disk; sources: whether the program's own files are kept; ranks: "all", "0,7" or
+null for rank 0; alone: whether the folder is a rank's own; changes: names of the changes to the program (see
+tracer.inside.changes); end: whether the program ends with the last pass.
 """
 
 import atexit
@@ -37,20 +36,20 @@ from kernelscope.tracer.inside.profiling.step_times import StepTimes
 from kernelscope.tracer.inside.profiling.steppers import AtThreadsEnd, Steppers
 
 NOW_FILE = "now"  # [process, folder of the pass] while a pass is recorded
-NOTES_FILE = "notes.jsonl"  # what a reader of the run should know, one {"kind", "text"} a line
+NOTES_FILE = "notes.jsonl"  # facts for readers of the run, one {"kind", "text"} per line
 WARMUP_SECONDS = 30.0
 FEWEST_STEPS = 3  # of a pass that takes too long
-MOST_CUTS = 3  # by handlers of signals, after which a pass does not begin again
+MOST_CUTS = 3  # by signal handlers, after which a pass does not begin again
 MARKED = "a step that the script marked"
 MARKING = "to mark each step yourself: `from kernelscope.tracer import step`, and `with step():` around it"
 SEVERAL_THREADS = "several threads make steps, among which a framework's profiler can crash"
-OF_ONE_THREAD = ("kernels", "lines")  # passes that watch the thread in which they begin
+OF_ONE_THREAD = ("kernels", "lines")  # passes that watch only the thread in which they begin
 NO_DESCRIPTORS = "the program used up its file descriptors, of which recording needs some: raise their limit (ulimit -n)"
 _RECORDING = None
 
 
 def of(path: str) -> "Recording":
-    """Return this process's recording, made with the specification at `path` when it is asked for first."""
+    """Return this process's recording; the first call creates it from the specification at `path`."""
     global _RECORDING
     if _RECORDING is None:
         with open(path) as file:
@@ -69,9 +68,9 @@ def _never(key: Any) -> bool:
 
 
 class Recording(object):
-    """What this process records, from the first import of a framework to the last pass.
+    """This process's recording, from the first import of a framework to the last pass.
 
-    trains: set by adapters as soon as something is made that trains, so that calls which only infer end no steps.
+    trains: set by adapters as soon as an object is made that trains, so that calls which only infer end no steps.
     """
 
     def __init__(self, spec: Dict[str, Any]) -> None:
@@ -86,7 +85,7 @@ class Recording(object):
         self.recording: Any = None  # the pass that is being recorded
         self._adapters: List[Base] = []
         self._adapter: Any = None  # whose steps count
-        self._training: Optional[bool] = None  # whether those are steps that train
+        self._training: Optional[bool] = None  # whether those steps train
         self._rounds = Rounds()
         self._plan = list(spec["plan"])
         self._pid = os.getpid()
@@ -97,16 +96,16 @@ class Recording(object):
         self._patches = Patches()
         self._changes = Patches()  # which stay until the process ends
         self._noted_changes: Set[str] = set()
-        self._cuts: Dict[str, int] = {}  # how often handlers of signals have ended each pass
+        self._cuts: Dict[str, int] = {}  # how often signal handlers have ended each pass
         self._reserve = Reserve(self.folder)
         self._threads_end: Any = None
         self._leaving = False
         self._claimed = False
-        self._marked = False  # whether the script says itself where its steps end
-        self._found = False  # whether the adapter knows what ends steps
+        self._marked = False  # whether the script marks its steps itself
+        self._found = False  # whether the adapter has been told what ends steps
         self._step_end = ""  # where that is, in words
-        self._ends: Any = None  # those that are only noted for now
-        self._noted = _never  # notes an end where that is all (see Ends)
+        self._ends: Any = None  # ends that are only noted for now
+        self._noted = _never  # notes an end if nothing else is needed (see Ends)
         self._focus: Any = None  # which functions' lines are watched, once passes begin
         annotations.listen(self.step_marked)
         if hasattr(os, "register_at_fork"):
@@ -115,13 +114,13 @@ class Recording(object):
     # --- what others tell ------------------------------------------------------------------------------------------------
 
     def imported(self, name: str) -> None:
-        """A framework's import has ended."""
+        """Take note that a framework's import has ended."""
         if self.over:
             return
         self._guarded(self._adapt, name)
 
     def stepped(self, adapter: Base, key: Any, training: bool = True) -> None:
-        """Something has ended that may be a step's end (see frameworks.script)."""
+        """Take note of what may be a step's end (see frameworks.script)."""
         try:
             if self._noted(key):
                 return
@@ -142,7 +141,7 @@ class Recording(object):
             self._failed(error)
 
     def step_marked(self) -> None:
-        """The script itself says that a step has ended: from now on nothing else ends one."""
+        """Take note that the script itself marked the end of a step: from now on nothing else ends one."""
         if self._adapters and self.recording is None:
             self._marked = True
         if self._marked:
@@ -150,13 +149,13 @@ class Recording(object):
             self.stepped(adapter, MARKED, training=self.trains or self.spec["mode"] == "train")
 
     def adapter_of(self, framework: str) -> Optional[Base]:
-        """Return the adapter of an imported framework, for one that runs on top of it; None where there is none."""
+        """Return the adapter of an imported framework, for one that runs on top of it; None if there is none."""
         return next((adapter for adapter in self._adapters if adapter.framework == framework), None)
 
     def interrupted(self, reason: str, begins: bool = False) -> None:
-        """The present step is not like others: a model is evaluated, a checkpoint written. It is not measured.
+        """Mark the current step as unlike others: a model is evaluated, a checkpoint written. It is not measured.
 
-        begins: what makes it unlike others is still to come, so that what earlier steps queued can be waited for first.
+        begins: the unusual work is still to come, so that work queued by earlier steps can be awaited first.
         """
         first = self.steps.interrupted(reason)
         self._noted = _never
@@ -164,7 +163,7 @@ class Recording(object):
             self._guarded(self._end_earlier_work)
 
     def _end_earlier_work(self) -> None:
-        """Let earlier steps have all of their work: the present one is not measured, and would take what is left of it along."""
+        """Give earlier steps all of their work: the current one is not measured and would absorb what is left of it."""
         if self.recording is None:
             return
         if self._ends is not None:
@@ -175,7 +174,7 @@ class Recording(object):
             self.steps.begin(ended)
 
     def finish(self, reason: str) -> None:
-        """Record no longer; what was recorded is written."""
+        """Stop recording and write what was recorded."""
         if not self.over and os.getpid() == self._pid:
             with interrupts.deferred():
                 self._finish(reason)
@@ -194,13 +193,13 @@ class Recording(object):
         self._guarded(self._patches.undo)
 
     def cut(self, reason: str) -> None:
-        """End the present pass at once, with what it has: something of the script's needs what the pass uses."""
+        """End the current pass at once with what it has: the script needs something that the pass uses."""
         if self.recording is not None and os.getpid() == self._pid:
-            self.recording.report["cut"] = reason  # what it lacks is not for want of steps
+            self.recording.report["cut"] = reason  # the number of steps is not why it is incomplete
             self._guarded(self._close_pass, reason)
 
     def _cut_by_handler(self) -> None:
-        """End the present pass, whose step ended by half. It begins again with the next step, unless that happens often."""
+        """End the current pass, whose step ended halfway. It begins again with the next step, unless that happens often."""
         closing = self.recording
         self.cut("a signal's handler raised an exception while a step ended")
         if closing is not None and self.recording is None and not self.over:
@@ -209,7 +208,7 @@ class Recording(object):
                 self._plan.insert(0, closing.rest())
 
     def note(self, kind: str, text: str) -> None:
-        """Write down what a reader of the run should know."""
+        """Write a note for readers of the run."""
         with quiet(), open(os.path.join(self.folder, NOTES_FILE), "a") as out:  # the folder may be gone, or the disk full
             out.write(dumps({"kind": kind, "text": text}) + "\n")
 
@@ -230,9 +229,9 @@ class Recording(object):
             adapter.watch()
 
     def _begin_whole(self, adapter: Base) -> None:
-        """Begin the one step of a program that is recorded as a whole, with the first framework that it imports.
+        """Begin the one step of a program recorded as a whole, with the first framework that it imports.
 
-        Not with one that runs on another, as Keras does: it can be there before that one is.
+        A framework that runs on another, such as Keras, does not count: its import can end before that of the other.
         """
         if self._adapter is not None or adapter.rank:
             return
@@ -244,14 +243,16 @@ class Recording(object):
             bound.watch(self.recording, self.spec["seconds"], self._give_up)
 
     def _give_up(self, reason: str) -> None:
-        """End a pass over the whole program that has grown too large: a part of the program is not recorded as if it were all."""
+        """Abandon a pass over the whole program that has grown too large: a part must not pass for the whole."""
         if self.recording is not None:
             self.recording.report["ended_early"] = reason
             self.recording.adapter.drop_operators()
             self.finish(reason)
 
     def _ended(self, reason: str) -> None:
-        """The script ends, and with it the step of a program that is recorded as a whole. Interrupted it is only once."""
+        """End recording with the script, and with it the step of a program recorded as a whole. At most one interrupt gets in
+        here.
+        """
         with contextlib.suppress(KeyboardInterrupt), quiet(), interrupts.deferred():
             if self._whole and self.recording is not None and not self.over and os.getpid() == self._pid:
                 self._guarded(self._end_whole)
@@ -267,21 +268,21 @@ class Recording(object):
         self._close_pass(None)
 
     def _changed(self, name: str, what: str) -> None:
-        """Note what was changed of the program, each kind of thing once."""
+        """Note what was changed in the program, once for each kind."""
         text = dumps([name, what])
         if text not in self._noted_changes:
             self._noted_changes.add(text)
             self.note("change", text)
 
     def _leave(self) -> None:
-        """End the program: nothing of it is wanted any more.
+        """End the program: it is no longer needed.
 
-        Not by its own way out: there threads of frameworks that call Python can wait for the interpreter for ever.
+        It does not end its usual way: there, frameworks' threads that call Python can wait for the interpreter for ever.
         """
         self._leaving = False
         self.finish("the last pass ended")
         processes = sys.modules.get("multiprocessing")
-        for process in processes.active_children() if processes else ():  # such as those of a loader
+        for process in processes.active_children() if processes else ():  # such as a loader's
             self._guarded(process.terminate)
         for stream in (sys.stdout, sys.stderr):
             self._guarded(stream.flush)
@@ -309,15 +310,15 @@ class Recording(object):
         elif self._thread != get_ident():
             if self._steppers.beside or self.recording.name in OF_ONE_THREAD:
                 return
-            self._thread = get_ident()  # threads that take turns make steps as one does
-        with interrupts.deferred(), adapter.unseen():  # handlers may raise what is meant for the program
+            self._thread = get_ident()  # threads that take turns count as one
+        with interrupts.deferred(), adapter.unseen():  # handlers may raise exceptions meant for the program
             self._end_step()
             if not self.over:
                 self._begin_step()
                 self._reserve.fill()
 
     def _counts(self, adapter: Base, training: bool) -> bool:
-        """Return whether such ends are those of steps; of the highest framework, and those that train go before others."""
+        """Return whether such ends are ends of steps; the highest framework takes precedence, and training over inference."""
         if self.spec["mode"] != "auto":
             if training != (self.spec["mode"] == "train"):
                 return False
@@ -330,7 +331,7 @@ class Recording(object):
         return adapter is self._adapter and training == self._training
 
     def _begin_again(self) -> None:
-        """What was counted as steps were none, others are: what was recorded is dropped, so that all passes are of one kind."""
+        """Start over: what counted as steps were none. Recorded passes are dropped, so that all passes are of one kind."""
         self._ends, self._noted = None, _never
         if self.recording is not None:
             self._close_pass("its steps were none")
@@ -342,7 +343,7 @@ class Recording(object):
         self.steps = StepTimes()
 
     def _take_noted(self) -> None:
-        """Tell the pass of the ends that were only noted; none is noted any more."""
+        """Pass the noted ends on to the pass, and stop noting."""
         noting, self._ends, self._noted = self._ends, None, _never
         if noting is None or not noting.stamps:
             return
@@ -370,19 +371,19 @@ class Recording(object):
     def _begin_step(self) -> None:
         if self.recording is not None:
             self.recording.begin_step(self.steps.count)
-            # where forks cannot be told, every end has to look whether this is still the process that is recorded
+            # without notice of forks, every end must check whether this is still the recorded process
             if hasattr(os, "register_at_fork"):
                 self._ends = self.recording.ends(self._rounds.closing)
                 self._noted = _never if self._ends is None else self._ends.noted
         self.steps.begin(now_ns())
 
     def _warm(self) -> bool:
-        """Return whether warm-up is over: enough steps, and their times settled or no patience left."""
+        """Return whether warm-up is over: enough steps, and their times have settled or patience has run out."""
         wanted, done = self.spec["warmup"], len(self.steps.took)
         if self._started is None:
             self._started = now_ns()
             self._claim()
-        if done + 1 < wanted["steps"]:  # the first step's beginning is not known
+        if done + 1 < wanted["steps"]:  # the first step's beginning is unknown
             return False
         if not wanted["settle"] or done >= max(steady.LIMIT, wanted["steps"]):
             return True
@@ -390,7 +391,7 @@ class Recording(object):
         return slow or steady.settled(self.steps.took, wanted["steps"])
 
     def _claim(self) -> None:
-        """Be the process that is recorded, or stop."""
+        """Become the recorded process, or stop."""
         told = [rank for rank in (adapter.process_rank() for adapter in self._adapters) if rank is not None]
         rank = told[0] if told else self._rank
         if not ranks.wanted(rank, self.spec.get("ranks")):
@@ -409,7 +410,7 @@ class Recording(object):
             self.finish("another process is recorded")
 
     def _into_folder_of(self, rank: int) -> None:
-        """Write from now on into a folder of this rank's own."""
+        """Write into this rank's own folder from now on."""
         self.folder = os.path.join(self.folder, ranks.FOLDER % rank)
         os.makedirs(self.folder, exist_ok=True)
         self.spec = dict(self.spec, folder=self.folder)
@@ -429,7 +430,7 @@ class Recording(object):
             self.note("left out", dumps([self._plan.pop(0)["pass"], SEVERAL_THREADS]))
         if not self._plan:
             self.finish("all passes are recorded")
-            # ranks wait for each other: where there are several, none leaves
+            # ranks wait for each other: no rank of a job leaves early
             self._leaving = bool(self.spec.get("end")) and all(one.process_rank() is None for one in self._adapters)
             return
         settled = steady.settled(self.steps.took, self.spec["warmup"]["steps"])
@@ -446,12 +447,12 @@ class Recording(object):
             dump([os.getpid(), os.path.relpath(self.recording.folder, self.folder)], out)
 
     def _thread_over(self, opened: Any) -> None:
-        """The thread ends in which a pass watches: a framework's profiler cannot be ended from another one."""
+        """Cut the pass when its thread ends: a framework's profiler cannot be ended from another thread."""
         if self.recording is opened:
             self.cut("the thread that made the steps has ended")
 
     def _keep_sources(self) -> None:
-        """Keep the program's own files, those of modules that are loaded by now."""
+        """Keep the program's own files, those of the modules loaded so far."""
         if not self._focus.quotes:
             return
         try:
@@ -460,7 +461,7 @@ class Recording(object):
             pass  # the folder is gone or the disk full: the script goes on all the same
 
     def _drop_old(self, name: str) -> None:
-        """Let the oldest parts of a pass make room for the next one."""
+        """Drop the oldest parts of a pass to make room for the next one."""
         dropped, size = parts.drop_old(self.folder, name, self.spec["limit"])
         if dropped:
             self.note("dropped", dumps([name, dropped]))
@@ -477,7 +478,7 @@ class Recording(object):
             closing.close(reason)
 
     def _summarise(self) -> None:
-        """Write down what was seen in all, for the message at the end."""
+        """Write down totals for the message at the end."""
         if not self._claimed and self._adapters and not self.steps.count:
             names = ", ".join(adapter.framework for adapter in self._adapters)
             self.note("no steps", "%s: %s" % (names, self._why_no_steps()))
@@ -496,7 +497,9 @@ class Recording(object):
     # --- faults ----------------------------------------------------------------------------------------------------------
 
     def _guarded(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call; an exception of ours becomes a note, and recording ends, but the script goes on. One of its own comes out."""
+        """Call a function; our own exceptions become a note and end the recording, the script goes on. The script's own are
+        raised.
+        """
         try:
             return function(*arguments)
         except Exception as error:
@@ -506,7 +509,7 @@ class Recording(object):
         return None
 
     def _failed(self, error: Exception) -> None:
-        """Note an exception of ours, and end recording. What fails meanwhile is let pass: none may come out into the script."""
+        """Note an exception of ours and end recording. Further failures are suppressed: none may reach the script."""
         with quiet():
             if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
                 self.note("stopped", NO_DESCRIPTORS)
@@ -518,13 +521,13 @@ class Recording(object):
         self.over = True
 
     def _forking(self) -> None:
-        """Before a fork, what was printed so far goes out: the forked process prints at once."""
+        """Forward what was printed so far before a fork: the forked process prints at once."""
         if self.recording is not None and os.getpid() == self._pid and not self._busy:
             with quiet():
                 self.recording.hand_on()
 
     def _forked(self) -> None:
-        """In a forked process nothing is recorded, and what it prints goes where it would."""
+        """Record nothing in a forked process, and let it print to the script's output."""
         self.over = True
         self._reserve.release()
         self._ends, self._noted = None, _never

@@ -1,7 +1,7 @@
-"""A few descriptors that are kept for us: a program that uses up its own would leave none to write what was recorded.
+"""A few descriptors held in reserve: a program that uses up its own would leave us none to write the recording.
 
-All are of the run folder, so that it is seen whether a number is still ours: a program may close what it finds open, and have
-a file of its own under that number.
+All refer to the run folder, which shows whether a number is still ours: a program may close any open descriptor and reuse its
+number for a file of its own.
 """
 
 from typing import Any, List
@@ -10,12 +10,12 @@ from kernelscope.tracer.inside import own
 from kernelscope.tracer.inside.own import os
 from kernelscope.tracer.inside.profiling.descriptors import is_still, moved
 
-COUNT = 4  # a file to write, and what the capture of libraries' lines and a framework's profiler open beside it
-_LEAST = 3  # a program that closed its stdin, stdout or stderr may want that number for what it opens next
+COUNT = 4  # a file to write, and those that the capture of libraries' lines and a framework's profiler open
+_LEAST = 3  # a program that closed stdin, stdout or stderr may want that number for its next file
 
 
 class Reserve(object):
-    """The descriptors of one process. folder: one that is there."""
+    """The descriptors of one process. folder: an existing one."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -24,7 +24,7 @@ class Reserve(object):
         own.spare[:] = [self.spare]
 
     def fill(self) -> None:
-        """Keep as many as there should be, as far as the program has left some."""
+        """Fill the reserve, as far as the program has left descriptors."""
         while len(self._held) < COUNT:
             try:
                 opened = os.open(self._folder, os.O_RDONLY)
@@ -38,7 +38,7 @@ class Reserve(object):
             self._held.append(opened)
 
     def spare(self) -> bool:
-        """Close one; return whether there was one."""
+        """Close one descriptor; return whether there was one."""
         while self._held:
             descriptor = self._held.pop()
             if is_still(descriptor, self._state):
@@ -47,6 +47,6 @@ class Reserve(object):
         return False
 
     def release(self) -> None:
-        """Close all: for what opens several files, or opens them by itself."""
+        """Close all: for code that opens several files, or opens them by itself."""
         while self.spare():
             pass

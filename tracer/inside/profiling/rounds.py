@@ -1,18 +1,18 @@
-"""Which of the things that end again and again ends a step.
+"""Which of several recurring events ends a step.
 
 One optimizer: each of its steps ends one, however many forward and backward passes were accumulated for it. Several that take
-turns (two networks that are trained against each other, an encoder and a decoder that infer): one step is a round of all of
-them, and the one that was seen last ends it. One that no longer ends anything while others go on gives way to them.
+turns (two networks trained against each other, an encoder and a decoder that infer): a step is a round of all of them, and the
+one seen last ends it. One that no longer ends anything while others go on gives way to them.
 """
 
 from typing import Any, Set
 
-SILENT = 50  # ends of others without one of its own before it gives way: rounds of up to so many ends are known
+SILENT = 50  # ends of others, without one of its own, before it gives way: rounds of up to this many ends are recognised
 REMEMBERED = 1000  # a loop that makes a new optimizer for each step must not fill the memory
 
 
 class Rounds(object):
-    """What has ended so far; `closing` is the key that ends steps."""
+    """The events so far; `closing` is the key that ends steps."""
 
     def __init__(self) -> None:
         self.closing: Any = None
@@ -21,12 +21,14 @@ class Rounds(object):
         self._noted = 0
 
     def noted(self, count: int) -> None:
-        """Tell how many ends of `closing` were only noted since `ends` told of one: since the last look it may have had some."""
+        """Report how many ends of `closing` were only noted since the last call of `ends`: if that has changed, it is not
+        silent.
+        """
         if count != self._noted:
             self._noted, self._others = count, 0
 
     def ends(self, key: Any) -> bool:
-        """Tell that `key` has ended something; return whether that ends a step."""
+        """Report that `key` has ended something; return whether that ends a step."""
         if key not in self.known:
             if len(self.known) >= REMEMBERED:
                 self.known.clear()

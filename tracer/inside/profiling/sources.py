@@ -1,7 +1,8 @@
-"""The profiled program's own source files, kept in the run folder: two runs are then compared with what was changed in between.
+"""The profiled program's own source files, kept in the run folder: comparisons of two runs can then show what changed in
+between.
 
-These are the files of modules that are no installed package, the interpreter's, a framework's or ours. `index.json` names them:
-{"main": path, "files": [{"path": as people know it, "file": its name here}], "left_out": how many there was no room for}.
+These are the files of modules that belong to no installed package, the interpreter, a framework or us. `index.json` names them:
+{"main": path, "files": [{"path": as users know it, "file": its name here}], "left_out": how many did not fit}.
 """
 
 import sys
@@ -14,13 +15,13 @@ from kernelscope.tracer.inside.profiling.focus import Focus
 
 FOLDER, INDEX = "sources", "index.json"
 MOST_FILES = 200
-MOST_BYTES = 1 << 20  # of one file; more is data that was written as code
+MOST_BYTES = 1 << 20  # per file; a larger one is data written as code
 
 
 def keep(folder: str, focus: Focus, shown: Callable[[str], str]) -> None:
-    """Write the files of all modules that are loaded now; what was kept before stays.
+    """Write the files of all modules loaded now; files kept before stay.
 
-    focus: tells which files are the program's own. shown: returns a path as people know it. Raises OSError.
+    focus: knows which files are the program's own. shown: returns a path as users know it. Raises OSError.
     """
     place = os.path.join(folder, FOLDER)
     index = _read(os.path.join(place, INDEX))
@@ -55,7 +56,7 @@ def _own(focus: Focus) -> List[str]:
 
 
 def _text(path: str) -> Optional[bytes]:
-    """Return a file's bytes; None where it cannot be read or is too large."""
+    """Return a file's bytes; None if it cannot be read or is too large."""
     try:
         if os.path.getsize(path) > MOST_BYTES:
             return None

@@ -1,14 +1,14 @@
-"""The first thing that runs in an interpreter whose script is profiled. Little is imported here: every child process pays for it.
+"""The first code of ours that runs in a profiled interpreter. It imports little: every child process pays for it.
 
 `kernelscope.tracer` is made importable from the staged copy without being on sys.path, so that the script's own packages,
-whatever their names, and its sys.path are as without it.
+whatever their names, and its sys.path are as they would be without us.
 """
 
 import os
 import sys
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 
-MYPY = False  # typing is not imported by every process that starts
+MYPY = False  # spares every process the import of typing
 if MYPY:
     from typing import Any, Optional
 
@@ -17,14 +17,14 @@ PACKAGE = "kernelscope"
 
 
 class Staged(object):
-    """Finds kernelscope.tracer in the staged copy, and the package around it where the script's environment has none."""
+    """Finds kernelscope.tracer in the staged copy, and the package around it if the script's environment has none."""
 
     def __init__(self, root: str) -> None:
         self.root = root
         self._asking = False
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Optional[ModuleSpec]":
-        """Return where the module is, or None for what is not ours."""
+        """Return the spec of our modules, None for others."""
         if name == PACKAGE + ".tracer":
             return self._tracer(path)
         if name != PACKAGE or self._asking or PathFinder.find_spec(name) is not None:
@@ -34,7 +34,7 @@ class Staged(object):
         return spec
 
     def _tracer(self, path: "Any") -> ModuleSpec:
-        """Return our copy; what an installed kernelscope has beside `inside` is found behind it."""
+        """Return the spec of our copy; the rest of an installed kernelscope's tracer is found behind it."""
         folder = os.path.join(self.root, PACKAGE, "tracer")
         file = os.path.join(folder, "__init__.py")
         spec = ModuleSpec(PACKAGE + ".tracer", SourceFileLoader(PACKAGE + ".tracer", file), origin=file, is_package=True)
@@ -45,7 +45,7 @@ class Staged(object):
 
 
 def main() -> None:
-    """Watch the imports of this interpreter for frameworks."""
+    """Watch this interpreter's imports for frameworks."""
     root = __file__
     for _ in range(5):  # kernelscope/tracer/inside/profiling/start.py
         root = os.path.dirname(root)
@@ -60,12 +60,12 @@ def main() -> None:
 
     def imported(name: str) -> None:
         try:
-            from kernelscope.tracer.inside import temporary  # late: no framework, no cost
+            from kernelscope.tracer.inside import temporary  # imported late: no framework, no cost
             from kernelscope.tracer.inside.profiling import recording
 
-            temporary.keep(root)  # where the command that staged our code is killed, it is needed still
+            temporary.keep(root)  # still needed if the command that staged our code is killed
             recording.of(spec).imported(name)
-        except Exception as error:  # such as where the run folder was removed meanwhile: the script goes on all the same
+        except Exception as error:  # for example, the run folder was removed meanwhile: the script goes on all the same
             told(error)
 
     def told(error: "Exception") -> None:

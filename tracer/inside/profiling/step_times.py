@@ -1,4 +1,4 @@
-"""The steps that a script has made so far: how many, how long each took, and which were not like others."""
+"""The script's steps so far: how many, how long each took, and which were unlike the others."""
 
 from typing import Any, Dict, List, Optional
 
@@ -6,40 +6,40 @@ from typing import Any, Dict, List, Optional
 class StepTimes(object):
     """Counts and times steps.
 
-    count: how many have ended; took: how long they did, ns, but for the first, whose beginning is not known.
+    count: how many have ended. took: their durations in ns, without the first, whose beginning is unknown.
     """
 
     def __init__(self) -> None:
         self.count = 0
         self.took: List[int] = []
         self._begun: Optional[int] = None
-        self._odd: Optional[str] = None  # why the present step is not like others
+        self._odd: Optional[str] = None  # why the current step is unlike the others
         self._odd_count = 0
-        self._left_out: Dict[str, List[int]] = {}  # why steps are not measured: how many, and how long they took, ns
+        self._left_out: Dict[str, List[int]] = {}  # reason why steps are not measured -> how many, and how long they took, ns
 
     @property
     def mostly_odd(self) -> bool:
-        """Return whether more than half of all steps are unlike others: then that is how steps are, and all are measured."""
+        """Return whether more than half of all steps are unlike others: then this is the norm, and all are measured."""
         return 2 * self._odd_count > self.count
 
     def begin(self, at: int) -> None:
-        """A step begins at a time, ns."""
+        """Begin a step at this time, in ns."""
         self._begun = at
 
     def interrupted(self, reason: str) -> bool:
-        """The present step is not like others; return whether it was until now."""
+        """Mark the current step as unlike the others; return whether it was normal until now."""
         first, self._odd = self._odd is None, reason
         return first
 
     def ended(self, at: int, next_begun: int) -> None:
-        """A step has ended at a time that was noted, as others do, and another one begun."""
+        """End a normal step at a noted time, and begin the next one."""
         self.count += 1
         if self._begun is not None:
             self.took.append(at - self._begun)
         self._begun = next_begun
 
     def end(self, at: int) -> Optional[str]:
-        """The present step ends, and the next one begins; return why it is not to be measured, else None."""
+        """End the current step and begin the next one; return why it is not to be measured, else None."""
         self.ended(at, at)
         odd, self._odd = self._odd, None
         if odd is not None:
@@ -50,8 +50,9 @@ class StepTimes(object):
         return None if self.mostly_odd else odd
 
     def summary(self, now: int) -> Dict[str, Any]:
-        """Return what a reader of the run is told: steps, their median, the time since the last one ended and, unless most steps
-        are odd, those left out.
+        """Summarise for readers of the run: steps, their median, the time since the last one ended and the steps left out.
+
+        The steps left out are given unless most steps are odd.
         """
         about: Dict[str, Any] = {"steps": self.count}
         if self._begun is not None:

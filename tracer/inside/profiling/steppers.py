@@ -1,4 +1,4 @@
-"""Which threads make steps: of several no kernels are recorded, as frameworks' profilers crash among them."""
+"""Which threads make steps: kernels of several threads are not recorded, as frameworks' profilers can crash there."""
 
 import sys
 import threading
@@ -8,8 +8,8 @@ from typing import Callable, List, Optional, Set
 from kernelscope.tracer.inside.own import os
 
 _PYTHON = os.path.dirname(threading.__file__) + os.sep
-_MOST = 1000  # that are remembered
-_IN_ONE = 10  # ends of steps in a thread, after which the next ones are expected there
+_MOST = 1000  # remembered threads
+_IN_ONE = 10  # consecutive ends of steps in one thread, after which the next ones are expected there
 
 
 class Steppers(object):
@@ -23,11 +23,11 @@ class Steppers(object):
 
     @property
     def several(self) -> bool:
-        """Whether several threads make steps, at a time or in turns."""
+        """Whether several threads make steps, concurrently or in turns."""
         return self.beside or (len(self._known) > 1 and self._in_one < _IN_ONE)
 
     def add(self, thread: int) -> None:
-        """A thread has ended what may be a step."""
+        """Note that a thread has ended what may be a step."""
         self._in_one = self._in_one + 1 if thread == self._last else 1
         self._last = thread
         if self._known == {thread} or self.beside:
@@ -39,7 +39,9 @@ class Steppers(object):
 
 
 class AtThreadsEnd(object):
-    """Calls a function when the present thread ends, from within it; never for the main one, which ends with the program."""
+    """Calls a function, from within the current thread, when that thread ends; never for the main one, which ends with the
+    program.
+    """
 
     def __init__(self, function: Callable[[], None]) -> None:
         self._local = threading.local()
@@ -48,7 +50,7 @@ class AtThreadsEnd(object):
 
 
 class _Caller(object):
-    """Calls a function when it is dropped, as what a thread holds by itself is at its end."""
+    """Calls a function when it is dropped, as a thread's local data are at its end."""
 
     def __init__(self, function: Callable[[], None]) -> None:
         self._function = function
@@ -58,16 +60,16 @@ class _Caller(object):
 
 
 def _any_at_work(threads: List[int]) -> bool:
-    """Return whether one of these threads is at work. No frame is kept: each keeps what the program has in its variables."""
+    """Return whether one of these threads is at work. No frame is kept: it would keep the program's variables alive."""
     frames = sys._current_frames()
     try:
         return any(_at_work(frames.get(thread)) for thread in threads)
     finally:
-        frames.clear()  # among them is that of this function, which has them
+        frames.clear()  # they include this function's own frame, a reference cycle
 
 
 def _at_work(frame: Optional[FrameType]) -> bool:
-    """Return whether a thread is in anything but Python's own modules, where those of a pool wait that take turns."""
+    """Return whether a thread runs anything but Python's own modules, where the threads of a pool wait for their turn."""
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith((_PYTHON, "<")) or "site-packages" in file:
