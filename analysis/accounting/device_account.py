@@ -180,7 +180,7 @@ def _instead(trace: Trace) -> str:
 def _kernels(trace: Trace, device: str | None, communicating: bool) -> _PartWork:
     table = trace.kernels
     timed = table["start_ns"].notna().to_numpy(bool)
-    table = table[timed & (_communicates(table) == communicating) & _on(table, device)]
+    table = table[timed & (_communicates(table) == communicating) & on_device(table, device)]
     keys = table[list(_OF_KERNELS)].astype("string")
     return _work(trace, COMMUNICATION if communicating else COMPUTE, table, keys)
 
@@ -200,7 +200,7 @@ def _without_interruptions(trace: Trace) -> tuple[Trace, Interruptions | None]:
 def _interruptions(trace: Trace, device: str | None, found: Interruptions) -> _PartWork:
     """Return the time that interrupted kernels lost, as work of its own after each of them."""
     table = trace.kernels.loc[found.rows]
-    mine = table[_on(table, device)]
+    mine = table[on_device(table, device)]
     lost = mine.assign(start_ns=mine["end_ns"], end_ns=mine["end_ns"] + found.extra_ns.loc[mine.index])
     return _work(trace, INTERRUPTED, lost, pd.DataFrame({"kind": INTERRUPTED, "name": "another process"}, index=mine.index))
 
@@ -210,18 +210,18 @@ def _communicates(kernels: pd.DataFrame) -> npt.NDArray[np.bool_]:
 
 
 def _graphs(trace: Trace, device: str | None) -> _PartWork:
-    table = trace.graphs[_on(trace.graphs, device)]
+    table = trace.graphs[on_device(trace.graphs, device)]
     return _work(trace, GRAPH, table, pd.DataFrame({"name": "CUDA graph", "kind": "graph"}, index=table.index))
 
 
 def _copies(trace: Trace, device: str | None) -> _PartWork:
     table = trace.copies
-    table = table[table["start_ns"].notna().to_numpy(bool) & _on(table, device)]
+    table = table[table["start_ns"].notna().to_numpy(bool) & on_device(table, device)]
     keys = pd.DataFrame({"kind": table["operation"].astype("string"), "name": table["memory"].astype("string")})
     return _work(trace, COPY, table, keys.assign(bytes=table["bytes"].astype("Float64")))
 
 
-def _on(table: pd.DataFrame, device: str | None) -> npt.NDArray[np.bool_]:
+def on_device(table: pd.DataFrame, device: str | None) -> npt.NDArray[np.bool_]:
     """Return the rows of a device; work of an unknown device counts for any."""
     if device is None:
         return np.ones(len(table), dtype=bool)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from kernelscope.analysis.accounting.device_account import on_device
 from kernelscope.analysis.accounting.next_work import NextWork
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.subject import Subject
@@ -43,8 +44,7 @@ def sentences(subject: Subject) -> list[str]:
 def _on_device(trace: Trace, device: str) -> Trace:
     """Return the trace with this device's work only; work of an unknown device is taken for its own."""
     tables = {name: getattr(trace, name) for name in device_steps.DEVICE_TABLES}
-    mine = {name: (table["device"].isna() | (table["device"] == device)).to_numpy(bool) for name, table in tables.items()}
-    return replace(trace, **{name: table[mine[name]] for name, table in tables.items()})
+    return replace(trace, **{name: table[on_device(table, device)] for name, table in tables.items()})
 
 
 def _queued(trace: Trace) -> pd.DataFrame:
@@ -58,7 +58,7 @@ def _queued(trace: Trace) -> pd.DataFrame:
     work = pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True).dropna(subset=["start_ns"])
     work = work.sort_values("start_ns", kind="stable", ignore_index=True)
     start, end = intervals.edges(work)
-    until = np.maximum.accumulate(end) if len(end) else end
+    until = np.maximum.accumulate(end)
     gap = np.flatnonzero(start[1:] > until[:-1])
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
     if len(steps):

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kernelscope.analysis.advise.subject import Subject
 
+LEAST_ON_DEVICE = 0.02  # of a step: a smaller saving is no advice; device work repeats well
+LEAST_ON_HOST = 0.05  # likewise: processes of one program differ by as much on a quiet machine
+
 
 @dataclass(frozen=True)
 class Advice:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.accounting.device_account import on_device
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.frameworks import CLIPPING
@@ -56,7 +57,7 @@ def ordered(subject: Subject) -> pd.DataFrame:
     kernels = subject.trace.kernels
     kernels = kernels[kernels["start_ns"].notna().to_numpy(bool)]
     if not subject.on_host:
-        kernels = kernels[(kernels["device"].isna() | (kernels["device"] == subject.device)).to_numpy(bool)]
+        kernels = kernels[on_device(kernels, subject.device)]
     kernels = kernels[device_steps.measured(subject.trace, kernels)]
     aside = (kernels["phase"] == "optimizer") | (kernels["layer"] == CLIPPING)
     kernels = kernels[~aside.fillna(False).to_numpy(bool)]

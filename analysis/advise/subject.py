@@ -24,12 +24,14 @@ from kernelscope.analysis.accounting.device_account import (
     account,
     is_host_timed,
     is_timed_by_device,
+    on_device,
 )
 from kernelscope.analysis.accounting.growth import Growth, growth
 from kernelscope.analysis.accounting.statistics import mean_step_ns, window_means
 from kernelscope.analysis.advise import host_account
 from kernelscope.analysis.advise.compiled import is_compiled
 from kernelscope.analysis.attribution import calls as api
+from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import Request
 from kernelscope.analysis.attribution.steps.model import critical_device
@@ -225,6 +227,13 @@ class Subject:
     def part(self, name: str) -> pd.DataFrame:
         """Return the rows of one part (device_account.PARTS)."""
         return self.rows[(self.rows["part"] == name).to_numpy(bool)]
+
+    def timed_copies(self, operation: str) -> pd.DataFrame:
+        """Return the device's copies of this direction in the measured steps, from a timeline."""
+        copies = self.trace.copies
+        mine = ((copies["operation"] == operation).fillna(False) & copies["start_ns"].notna()).to_numpy(bool)
+        copies = copies[mine & on_device(copies, self.device)]
+        return copies[device_steps.measured(self.trace, copies)]
 
     def inside_steps(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the events of a table that begin within the measured steps; all of them if nothing marks steps."""

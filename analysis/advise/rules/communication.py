@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.accounting.device_account import COMMUNICATION
+from kernelscope.analysis.accounting.device_account import COMMUNICATION, on_device
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import STEPS, Subject
@@ -32,6 +32,7 @@ _OTHERS = {
     "": "start it earlier and meanwhile compute what does not need it",
 }
 _SMALLER = "; send smaller types"
+_UNKNOWN = "how much computation could hide is not known"
 _HALF_TYPES = ("f16", "bf16")
 _LARGE = 1_000_000  # bytes: a smaller message takes as long as its latency, so its rate says nothing about the link
 _SLOW = 5e9  # bytes/s: links between the devices of one machine reach more (PCIe 3 x16: 12 GB/s)
@@ -84,62 +85,84 @@ class _Known:
 
 def exposed(subject: Subject) -> list[Advice]:
     """Devices exchange data while nothing computes."""
-    rows = subject.part(COMMUNICATION)
+    rows, sent = subject.part(COMMUNICATION), _collectives(subject)
+    known, waits, number = _known(subject, sent), _waiting(subject), _one_by_one(subject, rows, sent)
+    hides = _hideable(subject, rows)
+    one = _overlap(subject, rows, known, hides)
+    if known.slow:
+        one = _slow_path(one, rows, known, hides)
+    elif waits:
+        one = _late_ranks(one, rows, waits, hides)
+    if number:
+        one = replace(
+            one,
+            title=f"{words.count(number)} all-reduces {subject.in_each}, most of them short: one for each parameter",
+            saves_ns=max(one.saves_ns, words.time_of(rows) * (1 - 1 / _MANY)),
+            estimate="nearly all of it, if many gradients are exchanged at once and behind computation",
+            remedy=words.text(subject, _BUCKETS),
+        )
+    evidence = [*one.evidence, *known.told(subject)]
+    return [replace(one, estimate=f"{one.estimate}; it includes waiting for a slower rank", evidence=evidence)]
+
+
+def _hideable(subject: Subject, rows: pd.DataFrame) -> float:
+    """Return how much computation, in ns, could hide communication and does not yet; 0 in totals, which do not show it."""
+    hidden = float(rows["duration_ns"].sum()) - words.time_of(rows)
+    return max(words.time_of(subject.kernels()) - max(hidden, 0), 0) if subject.timeline else 0.0
+
+
+def _overlap(subject: Subject, rows: pd.DataFrame, known: _Known, hides: float) -> Advice:
+    """Return the advice to overlap communication and to send less, as far as that helps."""
     ns = words.time_of(rows)
-    whole = float(rows["duration_ns"].sum())
     infers = len(subject.trace.operators) > 0 and not (subject.rows["phase"] == "backward").fillna(False).any()
     gradients = not infers and 2 * words.time_of(rows[_of_gradients(rows)]) > ns
-    link = "https://docs.pytorch.org/docs/stable/notes/ddp.html" if gradients and subject.framework == "pytorch" else ""
-    took = f"{words.share(subject, ns)} {subject.per}"
-    hides = max(words.time_of(subject.kernels()) - max(whole - ns, 0), 0)  # computation that hides no communication yet
-    sent = _collectives(subject)
-    known, waits = _known(subject, sent), _waiting(subject)
-    hidden = f"computation can hide {words.duration(min(hides, ns))} of it"
-    if not subject.timeline:
-        hidden, hides = "how much computation could hide is not known", 0
-    saves, estimate = min(float(ns), max(hides, ns / 2)), f"{hidden}, and half the bytes take half the time"
     remedy = _INFERENCE if infers else words.text(subject, _REMEDIES if gradients else _OTHERS)
-    if known.slow:
-        at_link = ns * known.rate / _SLOW
-        saves = min(float(ns), max(hides, ns - at_link))
-        faster = f"at {_SLOW / 1e9:.0f} GB/s, less than links within a machine reach"
-        estimate = f"{faster}, it takes {words.duration(at_link)}; {hidden}"
-        remedy, link = _FIND_OUT, ""
-    elif waits:
-        saves, estimate = max(min(float(ns), hides), ns * waits), "all of the waiting, if ranks arrive together"
-        remedy, link = _ARRIVE, ""
-    elif known.halved:
+    took, hidden = f"{words.share(subject, ns)} {subject.per}", _hidden(subject.timeline, ns, hides)
+    if known.halved:
         saves, estimate = min(float(ns), hides), f"{hidden}; it exchanges 16-bit numbers already"
-    elif not infers:
-        remedy += words.text(subject, _HALVED) if gradients else _SMALLER
+    else:
+        saves, estimate = min(float(ns), max(hides, ns / 2)), f"{hidden}, and half the bytes take half the time"
+        remedy += "" if infers else words.text(subject, _HALVED) if gradients else _SMALLER
+    title, said = "devices communicate; whether computation hides it is not known", f"Communication takes {took}"
     if subject.timeline:
         title = "communication between devices is not hidden behind computation"
-        said = f"Nothing computes during {took} of {words.duration(whole)} of communication: {words.kernels(rows)}."
-    else:
-        title = "devices communicate; whether computation hides it is not known"
-        said = f"Communication takes {took}: {words.kernels(rows)}."
-    if waits and not known.slow:
-        title = "devices wait for other ranks: most of their communication is no transfer"
-        said = f"{said} No data moves in {waits:.0%} of that time."
-    if known.slow:
-        title = f"communication moves only {known.rate / 1e9:.1f} GB/s: it waits for another rank, or takes a slow path"
-    number = _one_by_one(subject, rows, sent)
-    if number:
-        title = f"{words.count(number)} all-reduces {subject.in_each}, most of them short: one for each parameter"
-        saves, remedy = max(saves, ns * (1 - 1 / _MANY)), words.text(subject, _BUCKETS)
-        estimate = "nearly all of it, if many gradients are exchanged at once and behind computation"
-    return [
-        Advice(
-            "communication",
-            title,
-            saves,
-            f"{estimate}; it includes waiting for a slower rank",
-            [said, *known.told(subject)],
-            remedy,
-            link,
-            words.ids(rows),
-        )
-    ]
+        said = f"Nothing computes during {took} of {words.duration(float(rows['duration_ns'].sum()))} of communication"
+    link = "https://docs.pytorch.org/docs/stable/notes/ddp.html" if gradients and subject.framework == "pytorch" else ""
+    evidence = [f"{said}: {words.kernels(rows)}."]
+    return Advice("communication", title, saves, estimate, evidence, remedy, link, words.ids(rows))
+
+
+def _hidden(timeline: bool, ns: float, hides: float) -> str:
+    return f"computation can hide {words.duration(min(hides, ns))} of it" if timeline else _UNKNOWN
+
+
+def _slow_path(one: Advice, rows: pd.DataFrame, known: _Known, hides: float) -> Advice:
+    """Return the advice on messages that move below the rate of any link. Sizes, and so rates, are known of timelines only."""
+    ns = words.time_of(rows)
+    at_link = ns * known.rate / _SLOW
+    faster = f"at {_SLOW / 1e9:.0f} GB/s, less than links within a machine reach, it takes {words.duration(at_link)}"
+    return replace(
+        one,
+        title=f"communication moves only {known.rate / 1e9:.1f} GB/s: it waits for another rank, or takes a slow path",
+        saves_ns=min(float(ns), max(hides, ns - at_link)),
+        estimate=f"{faster}; {_hidden(True, ns, hides)}",
+        remedy=_FIND_OUT,
+        link="",
+    )
+
+
+def _late_ranks(one: Advice, rows: pd.DataFrame, waits: float, hides: float) -> Advice:
+    """Return the advice on communication in which mostly no data moves. waits: the share of its time."""
+    ns = words.time_of(rows)
+    return replace(
+        one,
+        title="devices wait for other ranks: most of their communication is no transfer",
+        saves_ns=max(min(float(ns), hides), ns * waits),
+        estimate="all of the waiting, if ranks arrive together",
+        evidence=[f"{one.evidence[0]} No data moves in {waits:.0%} of that time."],
+        remedy=_ARRIVE,
+        link="",
+    )
 
 
 def _collectives(subject: Subject) -> pd.DataFrame:
@@ -148,7 +171,7 @@ def _collectives(subject: Subject) -> pd.DataFrame:
     mine = (kernels["kind"] == "communication").fillna(False).to_numpy(bool) & kernels["start_ns"].notna().to_numpy(bool)
     if subject.on_host or not subject.timeline:
         mine &= False
-    kernels = kernels[mine & (kernels["device"].isna() | (kernels["device"] == subject.device)).to_numpy(bool)]
+    kernels = kernels[mine & on_device(kernels, subject.device)]
     kernels = kernels[device_steps.measured(subject.trace, kernels)].reset_index(drop=True)
     if kernels.empty:
         return kernels.assign(bytes=pd.array([], dtype="Int64"))

@@ -9,7 +9,7 @@ from kernelscope.analysis.accounting.device_account import COMPUTE, COPY
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import STEPS, Subject
-from kernelscope.analysis.attribution import call_totals, device_steps
+from kernelscope.analysis.attribution import call_totals
 from kernelscope.analysis.device import datasheets
 
 _ACROSS = ("host to device", "device to host", "peer to peer")
@@ -96,7 +96,7 @@ def exposed(subject: Subject) -> list[Advice]:
 
 def _beside_already(subject: Subject) -> bool:
     """Return whether most copies to the device come from pinned memory, on streams on which no kernel runs."""
-    copies = _timed(subject, "host to device")
+    copies = subject.timed_copies("host to device")
     kernels = subject.trace.kernels
     kernels = kernels[(kernels["device"] == subject.device).fillna(False).to_numpy(bool)]
     apart = copies["thread"].notna() & ~copies["thread"].isin(kernels["thread"].dropna().unique())
@@ -109,7 +109,7 @@ def _weights(subject: Subject) -> tuple[float, list[str]]:
     """Return how long large tensors are copied to the device, in ns per step, and say which, if each step copies several of the
     same sizes.
     """
-    copies = _timed(subject, "host to device")
+    copies = subject.timed_copies("host to device")
     large = copies[(copies["bytes"] >= _WEIGHT).fillna(False).to_numpy(bool) & copies["step"].notna().to_numpy(bool)]
     counts = large.groupby(["step", "bytes"]).size().unstack(fill_value=0)
     if subject.per != STEPS or subject.count < 2 or len(counts) < subject.count:
@@ -123,14 +123,6 @@ def _weights(subject: Subject) -> tuple[float, list[str]]:
     said = f"Each step copies {words.count(len(mine) / subject.count)} tensors of {range_}"
     took = float(mine["duration_ns"].sum()) / subject.count
     return took, [f"{said}, {words.size(sent / subject.count)} in all."]
-
-
-def _timed(subject: Subject, operation: str) -> pd.DataFrame:
-    """Return the device's copies of this direction in the measured steps, from a timeline."""
-    copies = subject.trace.copies
-    mine = ((copies["operation"] == operation).fillna(False) & copies["start_ns"].notna()).to_numpy(bool)
-    copies = copies[mine & (copies["device"].isna() | (copies["device"] == subject.device)).to_numpy(bool)]
-    return copies[device_steps.measured(subject.trace, copies)]
 
 
 def _small(rows: pd.DataFrame) -> list[str]:

@@ -10,7 +10,6 @@ from kernelscope.analysis.advise import launches, words
 from kernelscope.analysis.advise.compiled import KERNELS, REGIONS
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
-from kernelscope.analysis.attribution import device_steps
 
 _WITHIN = "device to device"
 _MOSTLY = 0.5  # of the copies' time
@@ -53,10 +52,7 @@ def within(subject: Subject) -> list[Advice]:
 
 def _makers(subject: Subject) -> tuple[list[str], bool]:
     """Name the operators that launch such copies, and return whether most of the copies' time is in compiled code."""
-    copies = subject.trace.copies
-    copies = copies[((copies["operation"] == _WITHIN).fillna(False) & copies["start_ns"].notna()).to_numpy(bool)]
-    copies = copies[(copies["device"].isna() | (copies["device"] == subject.device)).to_numpy(bool)]
-    copies = copies[device_steps.measured(subject.trace, copies)]
+    copies = subject.timed_copies(_WITHIN)
     took = (copies["end_ns"] - copies["start_ns"]).to_numpy(np.float64)
     calls = launches.of_copies(subject.trace, copies)
     direct = launches.named(launches.operators(subject.trace, calls), took / max(subject.count, 1))

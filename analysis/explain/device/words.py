@@ -53,8 +53,7 @@ def both(case: DeviceCase, rows: pd.DataFrame, most: int = 3) -> list[str]:
 
 def changes(case: DeviceCase, rows: pd.DataFrame, most: int = 3) -> list[str]:
     """Return a sentence on the kernels that both sides execute, largest difference first: times, and counts if they differ."""
-    sums = by_name(rows)
-    sums = sums[((sums["a_count"] > 0) & (sums["b_count"] > 0)).to_numpy(bool)]
+    sums = of_both(rows)
     sums = sums.loc[sums["delta_ns"].abs().sort_values(ascending=False, kind="stable").index[:most]]
     texts = [f"{name} {_times(case, one)}" for name, one in sums.iterrows()]
     return [f"The largest differences: {'; '.join(texts)}."] if texts else []
@@ -81,6 +80,12 @@ def by_name(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.groupby(rows["name"].map(kernel))[["a_count", "b_count", "a_ns", "b_ns", "delta_ns"]].sum()
 
 
+def of_both(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return counts and times by short name of the kernels that both sides execute."""
+    sums = by_name(rows)
+    return sums[((sums["a_count"] > 0) & (sums["b_count"] > 0)).to_numpy(bool)]
+
+
 def more_often(rows: pd.DataFrame) -> pd.Series[float]:
     """Return the part of each row's difference due to more executions, at the mean time of one on the side with fewer, ns.
 
@@ -98,8 +103,7 @@ def longer_each(rows: pd.DataFrame) -> pd.Series[float]:
 
 def by_number(rows: pd.DataFrame) -> list[str]:
     """Return a sentence that splits a difference into more and longer executions, if both contribute."""
-    sums = by_name(rows)
-    sums = sums[((sums["a_count"] > 0) & (sums["b_count"] > 0)).to_numpy(bool)]
+    sums = of_both(rows)
     more, longer = float(more_often(sums).sum()), float(longer_each(sums).sum())
     some = abs(more + longer) >= _SHARED * abs(float(rows["delta_ns"].sum()))
     if not some or min(abs(more), abs(longer)) <= _PART * max(abs(more), abs(longer)):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from kernelscope.analysis.accounting.growth import Growth
-from kernelscope.analysis.advise import advice, host_account
+from kernelscope.analysis.advise import host_account, notes
 from kernelscope.analysis.advise.rules import growing
 from kernelscope.analysis.advise.subject import STEPS, Subject
 from kernelscope.analysis.trace import Trace, conform
@@ -59,6 +59,6 @@ def test_a_note_says_it_of_captures(lengths_ms, said):
     made = subject([10] * 10)
     made.facts, made.lengths = {}, (lengths_ms * MS).astype(np.int64)
     assert growing.longer(made) == []
-    notes = advice._growing(made)
-    assert len(notes) == said
-    assert all(note.startswith("steps get longer one after another, from 15.6 ms to 23.3 ms over 40 steps") for note in notes)
+    said_here = notes._growing(made)
+    assert len(said_here) == said
+    assert all(note.startswith("steps get longer one after another, from 15.6 ms to 23.3 ms over 40 steps") for note in said_here)

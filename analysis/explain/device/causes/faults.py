@@ -9,7 +9,7 @@ import pandas as pd
 from kernelscope.analysis.accounting.amounts import size
 from kernelscope.analysis.accounting.device_account import COMPUTE, COPY
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
+from kernelscope.analysis.explain.device.case import DeviceCase, DeviceFinding
 from kernelscope.analysis.trace import Trace, page_faults
 from kernelscope.analysis.trace.page_faults import PageFaults
 
@@ -31,8 +31,7 @@ _NEAR = (
 
 def longer_waits(case: DeviceCase) -> Iterator[DeviceFinding]:
     """The same kernels take longer, and longer page faults of unified memory are a large part of it."""
-    found = {key: page_faults.of_device(case.side(key).trace, case.side(key).account.device) for key in SIDES}
-    a, b = found["a"], found["b"]
+    a, b = _of_sides(case)
     if a is None or b is None or a.ns == b.ns:
         return
     more = b.ns - a.ns
@@ -51,8 +50,7 @@ def longer_waits(case: DeviceCase) -> Iterator[DeviceFinding]:
 
 def far_memory(case: DeviceCase) -> Iterator[DeviceFinding]:
     """The same kernels take longer on the side whose device reads memory that stays on the host."""
-    found = {key: page_faults.of_device(case.side(key).trace, case.side(key).account.device) for key in SIDES}
-    remote = [0 if one is None else one.remote for one in found.values()]
+    remote = [0 if one is None else one.remote for one in _of_sides(case)]
     if (remote[0] > 0) == (remote[1] > 0):
         return
     rows = _moved(_touching(case), 1 if remote[1] else -1)
@@ -69,12 +67,16 @@ def far_memory(case: DeviceCase) -> Iterator[DeviceFinding]:
 
 def note(case: DeviceCase) -> list[str]:
     """Note that page faults or mappings differ by a good part of the difference; nothing if they do not."""
-    found = [page_faults.of_device(case.side(key).trace, case.side(key).account.device) for key in SIDES]
-    a, b = found
+    a, b = _of_sides(case)
     apart = abs(case.b.account.step_ns - case.a.account.step_ns)
     if a is None or b is None or abs(b.ns - a.ns) < _NOTED * apart or a.ns == b.ns:
         return []
     return [f"page faults of unified memory are part of the kernels' time: {_both(case, a, b)}"]
+
+
+def _of_sides(case: DeviceCase) -> list[PageFaults | None]:
+    """Return the page faults of A and B; None if it is unknown which ones belong to a side's account."""
+    return [page_faults.of_device(side.trace, side.account.device) for side in (case.a, case.b)]
 
 
 def _touching(case: DeviceCase) -> pd.DataFrame:
@@ -87,9 +89,8 @@ def _touching(case: DeviceCase) -> pd.DataFrame:
 def _evicted(case: DeviceCase, key: str) -> list[str]:
     """Return a sentence on pages that were evicted to the host, if the data does not fit into the device's memory."""
     moved = evicted(case.side(key).trace)
-    return (
-        [f"In {case.side(key).name}, {size(moved)} were evicted to the host: more data than the device holds."] if moved else []
-    )
+    said = f"In {case.side(key).name}, {size(moved)} were evicted to the host: more data than the device holds."
+    return [said] if moved else []
 
 
 def evicted(trace: Trace) -> int:

@@ -58,8 +58,7 @@ def by_kind(case: DeviceCase) -> Iterator[DeviceFinding]:
 def _own(rows: pd.DataFrame) -> list[str]:
     """Return the program's own kernels (of no library) that both sides execute and that make a good part of the difference."""
     rows = rows[(rows["a_library"].isna() & rows["b_library"].isna() & ~_prepares_input(rows)).to_numpy(bool)]
-    sums = words.by_name(rows)
-    both = sums.loc[((sums["a_count"] > 0) & (sums["b_count"] > 0)).to_numpy(bool), "delta_ns"].abs()
+    both = words.of_both(rows)["delta_ns"].abs()
     return [str(name) for name in both[both >= _GOOD_PART * max(both.sum(), 1)].sort_values(ascending=False, kind="stable").index]
 
 
@@ -150,8 +149,7 @@ def _named(rows: pd.DataFrame) -> str:
 
 def _each_takes_longer(rows: pd.DataFrame, slow: str, fast: str) -> bool:
     """Return whether kernels of the same names take more time because each takes longer, rather than because there are more."""
-    sums = words.by_name(rows)
-    both = sums[((sums["a_count"] > 0) & (sums["b_count"] > 0)).to_numpy(bool)]
+    sums, both = words.by_name(rows), words.of_both(rows)
     if any(both[f"{key}_ns"].sum() < _MOST * sums[f"{key}_ns"].sum() for key in SIDES):
         return False
     counts, times = ([float(both[f"{key}_{what}"].sum()) for key in (slow, fast)] for what in ("count", "ns"))
@@ -163,8 +161,8 @@ def _each_takes_longer(rows: pd.DataFrame, slow: str, fast: str) -> bool:
 
 def _each(case: DeviceCase, rows: pd.DataFrame) -> list[str]:
     """Return a sentence on kernels that the sides do not execute equally often: how long an execution takes."""
-    sums = words.by_name(rows)
-    sums = sums[((sums["a_count"] > 0) & (sums["b_count"] > 0) & (sums["a_count"] != sums["b_count"])).to_numpy(bool)]
+    sums = words.of_both(rows)
+    sums = sums[(sums["a_count"] != sums["b_count"]).to_numpy(bool)]
     largest = sums.loc[sums["delta_ns"].abs().sort_values(ascending=False).index[:_EACH]]
     texts = [
         f"{name} {words.duration(one['a_ns'] / one['a_count'])} in {case.a.name}, "
