@@ -1,4 +1,4 @@
-"""Two recordings to explain: run folders by their layers, captures of device work by the device's own account."""
+"""Two recordings to explain: run folders by layer, captures of device work by the device's account, line profiles by line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.attribution.steps import Request
-from kernelscope.analysis.explain import device, restarts, sides
+from kernelscope.analysis.explain import device, line_profiles, restarts, sides
 from kernelscope.analysis.explain.explanation import explain
 from kernelscope.analysis.explain.model import Side
 from kernelscope.analysis.recordings import archives
@@ -17,15 +17,20 @@ from kernelscope.analysis.trace import Trace
 
 @dataclass(frozen=True)
 class Pair:
-    """Two sides that were read: both captures of device work, or both sides with layers."""
+    """Two sides that were read: both captures of device work or of lines, or both sides with layers."""
 
     captures: tuple[device.CaptureSide, device.CaptureSide] | None
     sides: tuple[Side, Side] | None
 
     @property
+    def of_lines(self) -> bool:
+        """Whether both hold nothing but times of lines."""
+        return self.captures is not None and line_profiles.applies(*self.traces())
+
+    @property
     def of_devices(self) -> bool:
         """Whether the device's own account explains them."""
-        return self.captures is not None
+        return self.captures is not None and not self.of_lines
 
     def traces(self) -> Iterator[Trace]:
         """Yield the Trace of each side."""
@@ -40,6 +45,8 @@ class Pair:
         mapping: layers that correspond (see layer_names.read_map). force: explain although the work differs. request: which
         steps of captures of device work.
         """
+        if self.captures is not None and self.of_lines:
+            return line_profiles.explain(*self.captures)
         if self.captures is not None:
             return device.explain(*self.captures, request)
         assert self.sides is not None
@@ -53,7 +60,8 @@ def read(a: Path, b: Path, by_layers: bool = False) -> Pair:
     paths = (a, b)
     traces = [None if restarts.recordings(path) else sides.capture(path) for path in paths]
     first, second = traces
-    if not by_layers and first is not None and second is not None and device.applies(first, second):
+    explained = (device.applies, line_profiles.applies)
+    if not by_layers and first is not None and second is not None and any(applies(first, second) for applies in explained):
         named = [device.CaptureSide(archives.named(str(path)), one) for path, one in zip(paths, (first, second), strict=True)]
         return Pair((named[0], named[1]), None)
     loaded = [

@@ -28,8 +28,8 @@ MOST_WINDOWS = 24  # of a capture without turns: more do not improve its interva
 _LONGEST_NAME = 24  # characters of a side's name in sentences
 _LONGER = 1.5  # times the clean step: a layers pass costs less, so one that took longer was disturbed
 _OF_LINES = (
-    "; `kernelscope breakdown --by line` and `kernelscope advise` show where the time of each goes, and "
-    "`kernelscope explain A.py B.py` records two scripts and compares them"
+    "; it is explained beside another result of line_profiler, and `kernelscope explain A.py B.py` records two scripts and "
+    "compares them"
 )
 _RECORDED = (
     "framework", "version", "versions", "settings", "variables", "options", "machine", "noise", "conditions", "network",

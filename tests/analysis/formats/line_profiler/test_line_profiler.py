@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from kernelscope.analysis.accounting import breakdowns
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.explain import pair
 from kernelscope.analysis.files import pickles
 from kernelscope.analysis.files.head import Head, read_head
 from kernelscope.analysis.formats.line_profiler import lprof as line_profiler_pickle
@@ -422,17 +421,3 @@ def test_heads_of_anything(tmp_path):
         head = Head(tmp_path, content)
         assert not line_profiler.matches(head)
         assert not line_profiler_pickle.matches(head)
-
-
-def test_an_explanation_of_lines_says_what_shows_them(tmp_path):
-    path = tmp_path / "lines.txt"
-    path.write_text(
-        "Timer unit: 1e-06 s\n\nTotal time: 0.25 s\nFile: train.py\nFunction: main at line 1\n\n"
-        "Line #      Hits         Time  Per Hit   % Time  Line Contents\n"
-        "==============================================================\n"
-        "     2         5     250000.0  50000.0    100.0      step()\n"
-    )
-    with pytest.raises(
-        EvidenceError, match=r"`kernelscope breakdown --by line` and `kernelscope advise` show .* A.py B.py` records"
-    ):
-        pair.read(path, path).explain(None, False, None)
