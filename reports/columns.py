@@ -206,6 +206,11 @@ _DEVICE = _columns(
     ("achieved_occupancy", "", "measured: resident warps divided by the maximum, mean over the kernels' time"),
     ("sm_throughput", "", "measured: the busiest unit of the multiprocessors relative to its peak"),
     ("memory_throughput", "", "measured: the busiest unit of caches and memory relative to its peak"),
+    ("theoretical_occupancy", "", "resident warps divided by the maximum, as the launch allows"),
+    ("dram_throughput", "", "measured: the device's memory relative to its peak"),
+    ("l2_throughput", "", "measured: the second-level cache relative to its peak"),
+    ("l1_throughput", "", "measured: the first-level cache, shared and local memory relative to their peak"),
+    ("threads_per_warp", "", "measured: active threads of an instruction, of 32"),
     ("tensor_pipe", "", "measured: the busiest tensor-core pipe relative to its peak"),
     ("dram_bytes", "bytes", "measured: traffic between the device's memory and its cache"),
     ("tensor_cores", "", "yes, no or unknown"),
@@ -323,7 +328,8 @@ TABLES: Mapping[str, DescribedTable] = {
     ),
     "metrics": _table(
         "One row per kernel with hardware counters (Nsight Compute); null if not measured.",
-        "device kernel count duration_ns achieved_occupancy sm_throughput memory_throughput tensor_pipe dram_bytes",
+        "device kernel count duration_ns achieved_occupancy theoretical_occupancy sm_throughput memory_throughput "
+        "dram_throughput l2_throughput l1_throughput tensor_pipe waves threads_per_warp dram_bytes",
         _DEVICE,
     ),
     "tensor-cores": _table("Kernels by element type.", "dtype tensor_cores count duration_ns share", _DEVICE),

@@ -25,7 +25,7 @@ TITLES = {
 
 _SHARES = (
     "share", "occupancy", "mean_occupancy", "tail", "of_product", "of_copy", "of_roofline", "achieved_occupancy", "sm_throughput",
-    "memory_throughput", "tensor_pipe",
+    "memory_throughput", "tensor_pipe", "theoretical_occupancy", "dram_throughput", "l2_throughput", "l1_throughput",
 )  # fmt: skip
 _UNITS = {"gflops_per_s": "Gflop/s", "gbytes_per_s": "GB/s", "intensity": "flop/byte"}
 _LONGEST = 60  # characters of a text
@@ -42,7 +42,8 @@ NAMES = {
 }  # fmt: skip
 FIRST = (
     "time (ms)", "duration (ms)", "share", "of_roofline", "bound", "occupancy", "limiter", "mean_occupancy",
-    "achieved_occupancy", "sm_throughput", "memory_throughput", "tensor_pipe", "dram_bytes", "Gflop/s", "GB/s",
+    "sm_throughput", "dram_throughput", "l2_throughput", "l1_throughput", "achieved_occupancy", "theoretical_occupancy",
+    "tensor_pipe", "dram_bytes", "memory_throughput", "threads_per_warp", "Gflop/s", "GB/s",
     "allocated_bytes", "bytes", "state", "count", "of_product", "of_copy", "flop/byte", "blocks", "waves", "registers",
 )  # fmt: skip
 _RATES = ("gflops_per_s", "of_product", "gbytes_per_s", "of_copy", "intensity", "bound", "of_roofline", "reason")

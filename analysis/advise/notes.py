@@ -6,7 +6,7 @@ from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import GRAPH
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import LEAST_ON_DEVICE, Advice
-from kernelscope.analysis.advise.rules import host_calls, memory, page_faults
+from kernelscope.analysis.advise.rules import counters, host_calls, memory, page_faults
 from kernelscope.analysis.advise.subject import STEPS, Subject
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
@@ -52,7 +52,10 @@ def notes(subject: Subject, kept: list[Advice]) -> list[str]:
     result += _outside_of_steps(subject)
     if "host-bound" not in [one.topic for one in kept]:
         result += host_calls.tiny(subject)
-    if not subject.timeline and not subject.recorded_ns:
+    result += counters.notes(subject)
+    if not subject.timeline and len(subject.trace.metrics):
+        result += [str(note) for note in subject.trace.info.get("notes") or []]
+    elif not subject.timeline and not subject.recorded_ns:
         result.append("the recording holds totals of the whole program: it does not show idle time, nor what runs concurrently")
     return result
 

@@ -7,6 +7,7 @@ active on the page "raw". Kernels of one name are merged: shares are means over 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,28 +17,34 @@ import pandas as pd
 from kernelscope.analysis.trace import Trace
 
 COLUMNS = (
-    "device", "kernel", "count", "duration_ns", "achieved_occupancy", "sm_throughput", "memory_throughput", "tensor_pipe",
+    "device", "kernel", "count", "duration_ns", "achieved_occupancy", "theoretical_occupancy", "sm_throughput",
+    "memory_throughput", "dram_throughput", "l2_throughput", "l1_throughput", "tensor_pipe", "waves", "threads_per_warp",
     "dram_bytes",
 )  # fmt: skip
 
 
-class _ShareColumn(NamedTuple):
-    """A column of shares, and the patterns of its metrics: the first one that matches a metric of the kernel counts."""
+class _MeanColumn(NamedTuple):
+    """A column of means, and the patterns of its metrics: the first one that matches a metric of the kernel counts.
+
+    unit: of the metrics; those in percent become shares.
+    """
 
     column: str
     patterns: tuple[str, ...]
+    unit: str | None = "%"
 
 
-_SHARES = (
-    _ShareColumn("achieved_occupancy", (r"Achieved Occupancy", r"sm__warps_active\.avg\.pct_of_peak_sustained_active")),
-    _ShareColumn(
+_MEANS = (
+    _MeanColumn("achieved_occupancy", (r"Achieved Occupancy", r"sm__warps_active\.avg\.pct_of_peak_sustained_active")),
+    _MeanColumn("theoretical_occupancy", (r"Theoretical Occupancy", r"sm__maximum_warps_per_active_cycle_pct")),
+    _MeanColumn(
         "sm_throughput",
         (
             r"Compute \(SM\) Throughput|Compute \(SM\) \[%\]|SM \[%\]|SOL SM",
             r"sm__throughput\.avg\.pct_of_peak_sustained_elapsed",
         ),
     ),
-    _ShareColumn(
+    _MeanColumn(
         "memory_throughput",
         (
             r"Memory Throughput|Memory \[%\]|SOL Memory",
@@ -45,16 +52,40 @@ _SHARES = (
             r"gpu__compute_memory_access_throughput\.avg\.pct_of_peak_sustained_elapsed",
         ),
     ),
-    _ShareColumn(
+    _MeanColumn(
+        "dram_throughput",
+        (r"DRAM Throughput|SOL FB|SOL DRAM", r"(?:gpu__dram|dram_)_throughput\.avg\.pct_of_peak_sustained_elapsed"),
+    ),
+    _MeanColumn(
+        "l2_throughput", (r"L2 Cache Throughput|SOL L2(?: Cache)?", r"lts__(?:t_)?throughput\.avg\.pct_of_peak_sustained_elapsed")
+    ),
+    _MeanColumn(
+        "l1_throughput",
+        (
+            r"L1/TEX Cache Throughput|SOL (?:L1/)?TEX(?: Cache)?",
+            r"l1tex__throughput\.avg\.pct_of_peak_sustained_(?:active|elapsed)",
+        ),
+    ),
+    _MeanColumn(
         "tensor_pipe",
         (
             r"sm__pipe_tensor\w*cycles_active\.avg\.pct_of_peak_sustained_(?:active|elapsed)",
             r"sm__inst_executed_pipe_tensor\w*\.avg\.pct_of_peak_sustained_(?:active|elapsed)",
         ),
     ),
+    _MeanColumn("waves", (r"Waves Per SM|launch__waves_per_multiprocessor",), None),
+    _MeanColumn(
+        "threads_per_warp", (r"Avg\. Active Threads Per Warp", r"smsp__thread_inst_executed_per_inst_executed\.ratio"), None
+    ),
 )
+# What the columns of units are called in sentences
+UNITS = {
+    "sm_throughput": "arithmetic", "dram_throughput": "device memory", "l2_throughput": "L2 cache", "l1_throughput": "L1 cache",
+}  # fmt: skip
+_ROUNDED = 0.005  # smaller shares would read 0%
 _DRAM, _READ, _WRITTEN = r"dram__bytes\.sum", r"dram__bytes_read\.sum", r"dram__bytes_write\.sum"
 _DRAM_RATE = r"Memory Throughput|dram__bytes\.sum\.per_second"
+_CLOCK = (r"SM Frequency", r"smsp?__cycles_elapsed\.avg\.per_second")
 
 
 def table(trace: Trace) -> pd.DataFrame:
@@ -64,12 +95,29 @@ def table(trace: Trace) -> pd.DataFrame:
     counted = np.unique(trace.metrics["kernel"].to_numpy(np.int64))
     kernels = trace.kernels.iloc[counted]
     result = kernels[["device", "count", "duration_ns"]].assign(kernel=kernels["name"]).set_axis(counted)
-    for column, patterns in _SHARES:
-        result[column] = _first(trace.metrics, patterns, "%") / 100
+    for column, patterns, unit in _MEANS:
+        result[column] = _first(trace.metrics, patterns, unit) / (100 if unit == "%" else 1)
     result["dram_bytes"] = _dram_bytes(trace.metrics, result)
     rows = [_merged(device, kernel, rows) for (device, kernel), rows in result.groupby(["device", "kernel"], observed=True)]
     made = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"dram_bytes": "Int64"})
     return made.sort_values("duration_ns", ascending=False, kind="stable").reset_index(drop=True)
+
+
+def clock_hz(trace: Trace, kernel: str) -> float | None:
+    """Return the multiprocessors' clock while a kernel ran, the mean over its launches; None if unknown."""
+    places = np.flatnonzero((trace.kernels["name"] == kernel).fillna(False).to_numpy(bool))
+    values = _first(trace.metrics, _CLOCK, "Hz").reindex(places).dropna()
+    return float(values.mean()) if len(values) else None
+
+
+def shares(row: Mapping[str, Any]) -> str:
+    """Say how busy each unit is, of a row of `table`: arithmetic 2%, device memory 18%; null columns are left out."""
+    known = [f"{unit} {_percent(row[column])}" for column, unit in UNITS.items() if not pd.isna(row[column])]
+    return ", ".join([*known, *([f"tensor cores {_percent(row['tensor_pipe'])}"] if not pd.isna(row["tensor_pipe"]) else [])])
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= _ROUNDED or not share else "under 1%"
 
 
 def _first(metrics: pd.DataFrame, patterns: tuple[str, ...], unit: str | None) -> pd.Series:
@@ -100,7 +148,7 @@ def _merged(device: Any, kernel: Any, rows: pd.DataFrame) -> dict[str, Any]:
     weight = rows["duration_ns"].to_numpy(np.float64)
     made: dict[str, Any] = {"device": device, "kernel": kernel, "count": int(rows["count"].sum())}
     made["duration_ns"] = int(rows["duration_ns"].sum())
-    for column, _ in _SHARES:
+    for column, _, _ in _MEANS:
         made[column] = _mean(rows[column].to_numpy(np.float64), weight)
     made["dram_bytes"] = None if rows["dram_bytes"].isna().any() else round(float(rows["dram_bytes"].sum()))
     return made

@@ -14,7 +14,7 @@ from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import DetectedSteps, Request
 from kernelscope.analysis.explain import again
-from kernelscope.analysis.explain.device import account_rows, alignment, calls, causes, compiled, host_pace, words
+from kernelscope.analysis.explain.device import account_rows, alignment, calls, causes, compiled, counted, host_pace, words
 from kernelscope.analysis.explain.device.alignment import Replacement
 from kernelscope.analysis.explain.device.case import PACE, SIDES, DeviceCase, DeviceFinding, case_of, reach
 from kernelscope.analysis.explain.device.causes import faults
@@ -216,6 +216,7 @@ def _finding(case: DeviceCase, finding: DeviceFinding, delta: int, owner: dict[s
         "evidence": [
             *([caveat] if unprinted > _UNPRINTED * abs(explains) else []),
             *finding.evidence,
+            *counted.sentences(case, rows[(rows["part"] == COMPUTE).to_numpy(bool)]),
             *([f"In the middle step: {'; '.join(instead)}."] if instead else []),
         ],
         "remedy": finding.remedy,

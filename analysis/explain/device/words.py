@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from kernelscope.analysis.accounting.amounts import duration as duration
+from kernelscope.analysis.accounting.amounts import size as size
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase
 from kernelscope.analysis.kernels.short_names import short
 

@@ -25,6 +25,7 @@ from kernelscope.analysis.trace import Trace, conform
 pc: Any = pyarrow.compute
 
 _NUMBER = r"^[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d{1,3})?$"
+_WORD = r"^(?:all|[A-Z][A-Za-z]{4,})$"
 _POWERS = {
     "": 0, "nano": -9, "n": -9, "micro": -6, "\u00b5": -6, "\u03bc": -6, "u": -6, "milli": -3, "m": -3, "K": 3, "k": 3, "M": 6,
     "G": 9, "T": 12, "P": 15, "E": 18,
@@ -33,6 +34,7 @@ _POWERS = {
 _UNIT = re.compile(
     r"^(?P<power>nano|micro|milli|[nu\u00b5\u03bcmKkMGTPE]?)(?P<unit>second|sec|s|byte|hz|inst|sector|cycle|block|warp|thread|request|W|Hz)(?=$|/|s\b)"
 )
+_CLOCK = re.compile(r"^cycle/(?P<power>[num]?)s(?:ec(?:ond)?)?$")  # cycles per nanosecond are 10^9 Hz
 _SECOND = re.compile(r"/(?:second|sec)$|^(?:second|sec)s?$")
 
 DURATION = ("gpu__time_duration.sum", "gpu__time_duration.max", "gpu__time_duration.avg", "Duration", "GPU Time")
@@ -61,6 +63,11 @@ def read(path: Path) -> Trace:
         raise EvidenceError(f"{path}: no table of ncu; print one with ncu --csv --page raw")
     if output.launches.empty:
         raise EvidenceError(f"{path}: ncu's table has a header but no launch; profile a kernel, or copy the whole file")
+    return trace_of(path, output, "ncu-csv")
+
+
+def trace_of(path: Path, output: NcuOutput, form: str) -> Trace:
+    """Return the launches that have a duration, with their metrics; raise EvidenceError if none has. form: the format's name."""
     diagnostics = {"lines of ncu's table that cannot be read": output.damaged}
     metrics = _metrics(output, diagnostics)
     kernels = _kernels(output, metrics)
@@ -74,7 +81,7 @@ def read(path: Path) -> Trace:
     return Trace(
         kernels=conform("kernels", kernels),
         metrics=conform("metrics", metrics[metrics["kernel"] >= 0].sort_values("kernel", kind="stable", ignore_index=True)),
-        info=_info(output, metrics),
+        info=_info(output, metrics, form),
         diagnostics={name: count for name, count in diagnostics.items() if count},
     )
 
@@ -100,7 +107,8 @@ def _metrics(output: NcuOutput, diagnostics: dict[str, int]) -> pd.DataFrame:
     except pa.ArrowInvalid as error:
         raise EvidenceError(f"a metric's value cannot be read ({error}); print the table again") from error
     valid &= np.isfinite(value)
-    diagnostics["metrics whose values are no numbers"] = int((~valid).sum())
+    words = np.asarray(pc.match_substring_regex(text, pattern=_WORD))  # settings, such as CachePreferNone
+    diagnostics["metrics whose values are no numbers"] = int((~valid & ~words).sum())
     unit = rows["unit"].astype("string").fillna("").str.strip()
     split = {text: _split(text) for text in unit.unique().tolist()}
     factor = unit.map({text: power for text, (power, _) in split.items()}).to_numpy(np.int64)
@@ -125,6 +133,8 @@ def _scaled(value: np.ndarray[Any, Any], power: np.ndarray[Any, Any]) -> Any:
 
 def _split(unit: str) -> tuple[int, str]:
     """Return the power of ten of a unit, and the unit without it: Gbyte/second is 9 and byte/s, nsecond is -9 and s."""
+    if clock := _CLOCK.match(unit):
+        return -_POWERS[clock["power"]], "Hz"
     result = _UNIT.match(unit)
     power, base = (_POWERS[result["power"]], unit[len(result["power"]) :]) if result else (0, unit)
     base = _SECOND.sub(lambda match: "/s" if match[0].startswith("/") else "s", base)
@@ -182,7 +192,7 @@ def _extent(texts: pd.Series) -> pd.Series:
     return parts[0] + "," + parts[1] + "," + parts[2]
 
 
-def _info(output: NcuOutput, metrics: pd.DataFrame) -> dict[str, Any]:
+def _info(output: NcuOutput, metrics: pd.DataFrame, form: str) -> dict[str, Any]:
     """Return what is known about the capture, without the names of hosts and programs that every row of the table repeats."""
     capability = output.launches.get("CC", pd.Series(None, index=output.launches.index, dtype="str")).fillna("")
     processors = _of_launches(metrics, _PROCESSORS, len(output.launches))
@@ -198,7 +208,7 @@ def _info(output: NcuOutput, metrics: pd.DataFrame) -> dict[str, Any]:
             entry["multiprocessors"] = int(rows["processors"].dropna().iloc[0])
         devices.append(entry)
     info: dict[str, Any] = {
-        "source": {"format": "ncu-csv", "tool": "Nsight Compute", "version": None},
+        "source": {"format": form, "tool": "Nsight Compute", "version": None},
         "clock": "none",
         "devices": devices,
         "unavailable": {"times": "Nsight Compute runs each kernel several times: it has durations, but no times"},

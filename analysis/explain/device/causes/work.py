@@ -26,6 +26,7 @@ _OF_INPUT = re.compile(r"^(?:void )?(?:dali|nvjpeg|nvimgcodec)::")
 _LONGER = "compare sizes, code and inputs; a trace with grids (nsys, nvprof --print-gpu-trace) shows whether problems are larger"
 _ON_CPU = "compare sizes, threads, library versions, and other load on the processors"
 _SAME_GRID = "grids are the same: compare code, inputs and the data's location; Nsight Compute shows what a kernel waits for"
+_COUNTED = "compare sizes and code; `kernelscope advise` of {0}'s recording says what limits this kernel"
 _OTHER_GRID = "grids differ: compare sizes, and how the work is divided into blocks"
 _MORE_OFTEN = "find out why it is launched more often: a longer loop, smaller pieces, or work that is done again"
 _SPLIT = "let one launch do the work of many: in {0}, an execution is about as short as the launch itself"
@@ -84,6 +85,9 @@ def _longer(case: DeviceCase, rows: pd.DataFrame) -> str:
     """Return the remedy for kernels that take longer, depending on their grids if the captures have them."""
     if case.on_cpus:
         return _ON_CPU
+    slow, slower, _, _ = words.slower(case, rows)
+    if len(case.side(slow).trace.metrics):
+        return _COUNTED.format(slower)
     grids = [rows[f"{key}_grid"] for key in SIDES]
     if any(grid.isna().any() for grid in grids):
         return _LONGER

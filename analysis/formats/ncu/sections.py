@@ -1,0 +1,133 @@
+"""Nsight Compute's printed pages: what `ncu` writes to the terminal without --csv.
+
+A launch begins with a line that names the kernel, its grid and its block; before 2021.3 the line has the time of day in their
+place. Below it are sections, each a table of metrics in columns that a line of dashes measures out, and advice of rules
+(OPT, WRN, INF). The program's output may surround all that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import stream
+from kernelscope.analysis.files.head import Head
+from kernelscope.analysis.formats.ncu import printed
+from kernelscope.analysis.formats.ncu.tables import NcuOutput
+from kernelscope.analysis.trace import Trace
+
+_LAUNCH = re.compile(
+    r"^\s*(?P<name>\S.*?)(?: \((?P<grid>\d+, *\d+, *\d+)\)x\((?P<block>\d+, *\d+, *\d+)\)|, \d{4}-\w{3}-\d{2} [\d:]{7,8})?"
+    r"(?:, Context \d+, Stream (?P<stream>\d+))?(?:, Device (?P<device>\d+))?(?:, CC (?P<capability>\d+\.\d+))?"
+    r"(?:, Invocations (?P<executed>\d+))?\s*$"
+)
+_IS_LAUNCH = re.compile(r", Context \d+, Stream \d+|, Device \d+, CC [\d.]+, Invocations \d+")
+_PROCESS = re.compile(r"^\s*\[(?P<process>\d+)\] [^@]{1,4000}@\S{1,300}\s*$")
+_SECTION = re.compile(r"^\s*Section: (?P<name>\S.*?)\s*$")
+_DASHES = re.compile(r"^\s*-{3,}(?: -{3,}){2,}\s*$")
+_RULE = re.compile(r"^\s*(?:OPT|WRN|INF|ERR) {2,}\S")
+_VALUES = ("Metric Value", "Average")
+_FIELDS = {
+    "name": "Kernel Name", "grid": "Grid Size", "block": "Block Size", "stream": "Stream", "device": "Device",
+    "capability": "CC", "executed": "Invocations",
+}  # fmt: skip
+
+
+def matches(head: Head) -> bool:
+    """Return whether the beginning or the end has a launch and a table of metrics."""
+    if not head.is_text or (", Context " not in head.text and ", Invocations " not in head.text):
+        return False
+    lines = head.text.splitlines()
+    return any(map(_launch, lines)) and any(map(_DASHES.match, lines))
+
+
+def read(path: Path) -> Trace:
+    """Read printed pages, alone or among other output; raise EvidenceError if no launch has a duration."""
+    output = parse(stream.table_lines(path))
+    if output.launches.empty:
+        raise EvidenceError(f"{path}: no launch with a table of metrics; print the page again, and copy the whole of it")
+    return printed.trace_of(path, output, "ncu-text")
+
+
+def parse(lines: Sequence[str]) -> NcuOutput:
+    """Return all launches of a text with their metrics."""
+    output = NcuOutput(header=True)
+    launches: list[dict[str, str | None]] = []
+    metrics: list[tuple[int, str | None, str, str, str]] = []
+    process = section = None
+    table = _Table()
+    for line in lines:
+        if found := _PROCESS.match(line):
+            process = found["process"]
+        elif fields := _launch(line):
+            launches.append({**fields, "Process ID": process})
+            section, table = None, _Table()
+        elif found := _SECTION.match(line):
+            section, table = found["name"], _Table()
+        elif _DASHES.match(line):
+            table.dashes(line)
+        elif _RULE.match(line):
+            output.advice += 1
+            table = _Table()
+        elif launches and table.is_open and line.strip() and not table.is_head(line):
+            name, unit, value = table.row(line)
+            output.damaged += not (name and value)
+            if name and value:
+                metrics.append((len(launches) - 1, section, name, unit, value))
+    if metrics:
+        output.launches = pd.DataFrame(launches, dtype="str")
+        output.metrics = pd.DataFrame(metrics, columns=["launch", "section", "name", "unit", "value"])
+    return output
+
+
+def _launch(line: str) -> dict[str, str | None] | None:
+    """Return what a line says of a launch, by the names of ncu's own tables; None for other lines."""
+    if not _IS_LAUNCH.search(line):
+        return None
+    found = _LAUNCH.match(line)
+    return {_FIELDS[name]: text for name, text in found.groupdict().items()} if found else None
+
+
+class _Table:
+    """The table that is being read: the widths of its columns, and which of them has the values."""
+
+    def __init__(self) -> None:
+        self._widths: list[int] = []
+        self._place, self._headed = 2, False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether rows may follow."""
+        return bool(self._widths)
+
+    def dashes(self, line: str) -> None:
+        """Begin the table, or its rows below the head, or end it."""
+        begins = self._headed or not self.is_open
+        self._widths = [len(dashes) for dashes in line.split()] if begins else []
+        self._headed = False
+
+    def is_head(self, line: str) -> bool:
+        """Return whether a line is the table's head; remember which column has the values."""
+        if not line.lstrip().startswith("Metric Name "):
+            return False
+        cells = self._cells(line)
+        self._place = next((cells.index(name) for name in _VALUES if name in cells), 2)
+        self._headed = True
+        return True
+
+    def row(self, line: str) -> tuple[str, str, str]:
+        """Return the name, unit and value of a row."""
+        cells = self._cells(line)
+        return cells[0], cells[1], cells[min(self._place, len(cells) - 1)]
+
+    def _cells(self, line: str) -> list[str]:
+        """Cut a line at the columns; the last one may be wider than its dashes."""
+        text, cells = line.strip("\r\n").lstrip(), []
+        for width in self._widths[:-1]:
+            cells.append(text[:width].strip())
+            text = text[width + 1 :]
+        return [*cells, text.strip()]

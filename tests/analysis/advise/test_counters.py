@@ -1,0 +1,81 @@
+"""Advice on kernels whose hardware counters show that they use little of the device. Numbers are worked out by hand."""
+
+import pytest
+
+import kernelscope as ks
+from kernelscope.analysis.advise import advice
+from kernelscope.analysis.advise.subject import of_trace
+from tests.analysis.formats.ncu.pages import launch, launched, occupancy, section, speed
+
+
+def advised(tmp_path, *launches):
+    path = tmp_path / "page.txt"
+    path.write_text("".join(launches))
+    return advice.of_subject(of_trace(ks.read(path), "made-up"))
+
+
+def test_only_the_first_cache_is_busy(tmp_path):
+    """Uncoalesced reads: 99.84% of the L1 cache, 17.98% of memory. Saving: 3.84 ms * (1 - 17.98 / 99.84)."""
+    (one,) = advised(tmp_path, launch("row_sums(float *)", speed("3.84", 2.08, 17.98, 17.06, 99.84)))["advice"]
+    assert one["title"] == "row_sums keeps the L1 cache busy, and little else"
+    assert one["saves_ns"] == pytest.approx(3_148_462, abs=1)
+    assert one["at_most"]
+    assert one["evidence"][1] == "Of their peaks it uses: arithmetic 2%, device memory 18%, L2 cache 17%, L1 cache 100%."
+    assert "coalescing" in one["remedy"]
+
+
+def test_registers_limit_the_warps(tmp_path):
+    """255 registers for 256 threads: one block of the 8 that 2,048 threads would allow, 12.5%. Saving: 30 ms * (1 - 32 / 80)."""
+    page = launch("stencil(float *)", speed("30", 32, 5, 7, 3), launched(255), occupancy(12.5, 12.4), grid="(216, 1, 1)")
+    (one,) = advised(tmp_path, page)["advice"]
+    assert one["title"] == "stencil keeps no unit busy: registers limit its warps to 12%"
+    assert one["saves_ns"] == pytest.approx(18e6)
+    assert one["evidence"][2:] == ["Warps that can be resident: 12%, limited by registers.", "On average 12% are."]
+    assert one["remedy"].startswith("use fewer registers")
+
+
+def test_the_grid_is_too_small(tmp_path):
+    page = launch("tiny(float *)", speed("30", 5, 5, 7, 3), launched(32, waves=0.07), occupancy(100, 12))
+    (one,) = advised(tmp_path, page)["advice"]
+    assert one["title"] == "tiny keeps no unit busy: its grid is too small"
+    assert one["evidence"][2] == "Its blocks fill 7% of what the device can hold at once."
+
+
+@pytest.mark.parametrize(
+    ("threads", "achieved", "why"),
+    [(9.5, 90, "threads of a warp take different paths"), (32, 40, "its blocks end at different times"),
+     (32, 90, "its warps wait, for memory or for one another")],
+)  # fmt: skip
+def test_what_else_keeps_units_idle(tmp_path, threads, achieved, why):
+    state = section("Warp State Statistics", {"Avg. Active Threads Per Warp": ("", str(threads))})
+    page = launch("walk(int *)", speed("30", 20, 20, 20, 20), launched(32), occupancy(100, achieved), state)
+    (one,) = advised(tmp_path, page)["advice"]
+    assert one["title"] == f"walk keeps no unit busy: {why}"
+
+
+def test_without_occupancy_no_reason_is_named(tmp_path):
+    (one,) = advised(tmp_path, launch("walk(int *)", speed("30", 20, 20, 20, 20)))["advice"]
+    assert one["title"] == "walk keeps no unit busy: what it waits for was not recorded"
+    assert "--set full" in one["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("busy", "said"),
+    [
+        ((7, 86, 28, 8), "adamw keeps device memory busy, 86% of its peak: only fewer bytes make it faster"),
+        ((88, 20, 28, 40), "adamw keeps arithmetic busy, 88% of its peak: only fewer or cheaper instructions make it faster"),
+    ],
+)
+def test_kernels_that_use_the_device_well_get_a_note_and_no_advice(tmp_path, busy, said):
+    result = advised(tmp_path, launch("adamw(float *)", speed("0.6", *busy), launched(255), occupancy(12.5, 12)))
+    assert result["advice"] == []
+    assert said in result["notes"]
+
+
+def test_a_busy_cache_beside_busy_memory_is_no_finding(tmp_path):
+    assert advised(tmp_path, launch("copy(float *)", speed("0.6", 10, 50, 62, 70)))["advice"] == []
+
+
+def test_short_kernels_are_passed_over(tmp_path):
+    long = launch("adamw(float *)", speed("10", 7, 86, 28, 8))
+    assert advised(tmp_path, long, launch("tiny(float *)", speed("0.1", 1, 1, 1, 1)))["advice"] == []

@@ -1,0 +1,117 @@
+"""What `ncu` prints without --csv: launches, sections of old and new versions, and what a program prints around them."""
+
+import re
+
+import pytest
+
+import kernelscope as ks
+from kernelscope.analysis.device import counters
+from kernelscope.analysis.errors import EvidenceError
+from tests.analysis.formats.ncu.pages import SPEED, launch, launched, occupancy, section, speed
+
+PRINTED = """epoch 1, loss 2
+==PROF== Connected to process 828 (/tmp/run/cuda_exec.out)
+==PROF== Profiling "sgemm" - 0: 0%....50%....100% - 8 passes
+[828] cuda_exec.out@127.0.0.1
+
+  sgemm(int, float, const float *, float *) (32, 32, 1)x(32, 32, 1), Context 1, Stream 7, Device 0, CC 7.5
+    Section: GPU Speed Of Light Throughput
+    ----------------------- ------------- -------------
+    Metric Name               Metric Unit  Metric Value
+    ----------------------- ------------- -------------
+    DRAM Frequency          cycle/nsecond          5.00
+    SM Frequency            cycle/usecond        584.99
+    Elapsed Cycles                  cycle    56,344,784
+    Memory Throughput                   %         49.23
+    Duration                      msecond         96.32
+    SM Active Cycles                cycle 55,313,213.62
+    ----------------------- ------------- -------------
+
+    OPT   This kernel exhibits low compute throughput and memory bandwidth utilization relative to the peak performance
+          of this device. Look at Scheduler Statistics and Warp State Statistics for potential reasons.
+
+    Section: Occupancy
+    ------------------------------- ----------- ------------
+    Metric Name                     Metric Unit Metric Value
+    ------------------------------- ----------- ------------
+    Block Limit SM                        block           16
+    Theoretical Occupancy                     %          100
+    Achieved Occupancy                        %        97.95
+    ------------------------------- ----------- ------------
+
+    INF   This kernel's theoretical occupancy is not impacted by any block limit.
+"""
+
+
+def read(tmp_path, text):
+    path = tmp_path / "page.txt"
+    path.write_text(text)
+    return ks.read(path)
+
+
+def test_a_page_among_a_programs_output(tmp_path):
+    trace = read(tmp_path, PRINTED)
+    assert trace.info["source"]["format"] == "ncu-text"
+    kernel = trace.kernels.iloc[0]
+    assert (kernel["name"], kernel["duration_ns"]) == ("sgemm(int, float, const float *, float *)", 96_320_000)
+    assert (kernel["grid"], kernel["block"], kernel["process"], kernel["thread"]) == ("32,32,1", "32,32,1", 828, 7)
+    assert trace.info["devices"] == [{"device": "cuda:0", "compute_capability": "7.5"}]
+    values = trace.metrics.set_index("metric")["value"]
+    assert len(values) == 9
+    assert values["SM Frequency"] == pytest.approx(584.99e6)
+    assert values["SM Active Cycles"] == 55_313_213.62
+    assert values["Block Limit SM"] == 16
+    assert trace.info["not_read"] == {"advice of rules": 2}
+    assert not trace.diagnostics
+
+
+def test_each_launch_has_its_own_metrics(tmp_path):
+    text = launch("add(T1 *)", speed("1.5", 10, 80, 20, 5), occupancy(100, 90)) + launch(
+        "mul<int>(T1 *)", speed("0.5", 50, 8, 2, 5)
+    )
+    trace = read(tmp_path, text)
+    assert list(trace.kernels["duration_ns"]) == [1_500_000, 500_000]
+    rows = counters.table(trace).set_index("kernel")
+    assert rows.loc["add(T1 *)", ["dram_throughput", "achieved_occupancy"]].tolist() == [0.8, 0.9]
+    assert rows["sm_throughput"]["mul<int>(T1 *)"] == 0.5
+    assert rows["achieved_occupancy"].isna()["mul<int>(T1 *)"]
+
+
+def test_settings_in_words_are_no_damage(tmp_path):
+    trace = read(tmp_path, launch("add(T1 *)", speed("1.5", 10, 80, 20, 5), launched(32)))
+    assert not trace.diagnostics
+    assert list(trace.kernels["registers"]) == [32]
+    assert trace.info["devices"][0]["multiprocessors"] == 108
+
+
+def test_versions_before_2021(tmp_path):
+    table = section("GPU Speed Of Light", {"Duration": ("usecond", "12.5"), "SOL FB": ("%", "63.01")}, headed=False)
+    trace = read(tmp_path, f"  add, 2020-May-12 10:22:33, Context 1, Stream 7\n{table}")
+    assert (list(trace.kernels["name"]), list(trace.kernels["duration_ns"])) == (["add"], [12_500])
+    assert list(counters.table(trace)["dram_throughput"]) == [0.6301]
+
+
+def test_a_summary_of_several_launches(tmp_path):
+    rows = [("Metric Name", "Metric Unit", "Minimum", "Maximum", "Average"), ("Duration", "usecond", "1.00", "3.00", "2.00")]
+    body = [f"    {a:<11} {b:>11} {c:>12} {d:>12} {e:>12}" for a, b, c, d, e in rows]
+    dashes = "    " + " ".join(["-" * 11, "-" * 11, *["-" * 12] * 3])
+    text = [
+        "  add(T1 *) (4, 1, 1)x(64, 1, 1), Device 0, CC 9.0, Invocations 10",
+        f"    Section: {SPEED}",
+        dashes,
+        body[0],
+        dashes,
+    ]
+    trace = read(tmp_path, "\n".join([*text, body[1], dashes, ""]))
+    assert trace.kernels[["count", "duration_ns"]].iloc[0].tolist() == [10, 20_000]
+
+
+def test_a_page_without_durations_says_what_to_record(tmp_path):
+    with pytest.raises(EvidenceError, match="none of 1 launches has a duration; record with the section SpeedOfLight"):
+        read(tmp_path, launch("add(T1 *)", occupancy(100, 90)))
+
+
+def test_lines_that_are_cut_are_told(tmp_path):
+    text = launch("add(T1 *)", speed("1.5", 10, 80, 20, 5))
+    trace = read(tmp_path, re.sub(r"(?m)^( *DRAM Throughput).*$", r"\1", text))
+    assert trace.diagnostics == {"lines of ncu's table that cannot be read": 1}
