@@ -158,7 +158,8 @@ def _check_gpus(devices: int) -> None:
     visible = len(gpu.visible(os.environ, gpu.find().devices))
     if devices > max(visible, 1):  # some values of CUDA_VISIBLE_DEVICES do not tell which are visible
         raise UsageError(
-            f"--devices {devices}: {visible} GPUs are visible; name fewer, or see CUDA_VISIBLE_DEVICES and `kernelscope doctor`"
+            f"--devices {devices}: {visible} GPU{' is' if visible == 1 else 's are'} visible; name fewer, or see "
+            "CUDA_VISIBLE_DEVICES and `kernelscope doctor`"
         )
 
 

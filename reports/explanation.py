@@ -23,6 +23,8 @@ _OFFSET = 2.0  # times the difference: with a larger cause, percentages of the d
 SIDES = ("a", "b")
 _NAME = 40  # characters of a side's name in sentences
 _CHANGES = 3  # changes of the program that are listed if no cause is named
+_FACTOR = 10  # times as long: from here on a percentage is hard to read
+_DIGITS = 10  # last digits that a time must have to be shown in the other one's unit
 _LARGE = 0.25  # of the largest part: parts of this size are never merged with others
 
 
@@ -131,14 +133,25 @@ def _largest(result: Result) -> str:
     Empty if causes that hide each other are listed first.
     """
     if result.get("calls"):
-        return f"; {str(result['calls']).partition(': ')[0]}"
+        return f"; {head(str(result['calls']))}"
     shown, whole = scale(result), total(result)
     found = [one for one in causes(result)[0] if one.delta_ns * whole > 0]
     alike = result.get("significant") is False and "hidden" not in result
     if not found or alike or result.get("hidden"):
         return ""
     first = max(found, key=lambda one: abs(one.delta_ns))
-    return f"; largest cause: {first.title.partition(': ')[0]} ({shown.signed(first.delta_ns)} {shown.unit})"
+    return f"; largest cause: {head(first.title)} ({shown.signed(first.delta_ns)} {shown.unit})"
+
+
+def head(title: str) -> str:
+    """Return a title up to its first colon; colons in parentheses or backticks, as in names of ranges, do not count."""
+    depth, quoted = 0, False
+    for place, letter in enumerate(title):
+        quoted ^= letter == "`"
+        depth += (letter == "(") - (letter == ")")
+        if title.startswith(": ", place) and depth <= 0 and not quoted:
+            return title[:place]
+    return title
 
 
 def _difference(result: Result) -> str:
@@ -160,7 +173,8 @@ def _difference(result: Result) -> str:
     if adds_up(result):
         more = "more" if delta > 0 else "less"
         much = f"{shown.number(abs(delta))} {shown.unit} {more} than those of {a}{_relative(result)}"
-        return f"Kernels and copies of {b} add up to {much}: {_steps(result, shown)}"
+        what = "Operators" if _by_operators(result) else "Kernels and copies"
+        return f"{what} of {b} add up to {much}: {_steps(result, shown)}"
     verb = "slower" if delta > 0 else "faster"
     low, high = result.get("wall_interval_ns") or (delta, delta)
     if low <= 0 <= high:
@@ -178,6 +192,11 @@ def adds_up(result: Result) -> bool:
     return all(result[side].get("basis") == "totals" for side in SIDES)
 
 
+def _by_operators(result: Result) -> bool:
+    """Return whether both sides' totals are of operators and not of kernels."""
+    return all(result[side].get("counted") == "operators" for side in SIDES)
+
+
 def _per(result: Result) -> str:
     """Return what the times cover: a step, or the whole of a capture without steps."""
     without = ["steps" in ((result.get("missing") or {}).get(side) or {}) for side in SIDES]
@@ -186,6 +205,8 @@ def _per(result: Result) -> str:
 
 def _relative(result: Result) -> str:
     step, delta = result["a"].get("step_ns"), result["wall_delta_ns"]
+    if step and delta >= (_FACTOR - 1) * step:
+        return f" ({(step + delta) / step:,.0f} times as long)"
     return f" ({delta / step * 100:+,.{0 if abs(delta) >= step / 20 else 1}f}%)" if step else ""
 
 
@@ -193,6 +214,8 @@ def _steps(result: Result, shown: Scale) -> str:
     """Return both steps, the second as the first plus the printed difference."""
     a, b = (result[side].get("step_ns") for side in SIDES)
     delta = shown.together([int(result["wall_delta_ns"])])[0]
+    if a and b and min(a, b) < _DIGITS * shown.step_ns:
+        return f"{units.duration(a)} \u2192 {units.duration(b)}"
     if a is None or b is None:
         return "the steps themselves were not measured"
     first = shown.together([a])[0]

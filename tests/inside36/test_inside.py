@@ -93,7 +93,7 @@ class ProgramTest(unittest.TestCase):
     def test_several_devices_are_for_a_class_that_says_so(self):
         """Others are refused, which is no fault."""
         self.assertEqual(self.load("class Program(object):\n    DEVICES = True\n", 2).__name__, "Program")
-        with self.assertRaisesRegex(ValueError, "pytorch: a step on 2 devices is not supported: Program of json.py does not say"):
+        with self.assertRaisesRegex(ValueError, "pytorch: a step on 2 devices is not supported: Program of json.py does not set"):
             self.load("class Program(object):\n    pass\n", 2)
 
     def test_what_is_wrong_names_the_file(self):

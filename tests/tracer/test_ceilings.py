@@ -51,7 +51,7 @@ def test_a_sample_lasts_long_enough():
 
 
 @pytest.mark.parametrize(
-    ("name", "device", "reason"), [("cntk", "cuda", "numpy runs on"), ("caffe", "cpu", "no function of caffe")]
+    ("name", "device", "reason"), [("cntk", "cuda", "numpy runs on"), ("caffe", "cpu", "no copy or product function of caffe")]
 )
 def test_what_cannot_be_measured_says_why(name, device, reason):
     with pytest.raises(RuntimeError, match=reason):
@@ -147,7 +147,7 @@ def test_faults_are_reasons(monkeypatch, tmp_path):
     assert gone["copies"] == gone["products"] == []
     assert "no-python" in gone["unavailable"]["all"]
     missing = ceilings.of(Environment("caffe", Path(sys.executable), "1"), "cpu", 1)
-    assert missing["unavailable"]["all"] == "RuntimeError: no function of caffe is known that copies or multiplies"
+    assert missing["unavailable"]["all"] == "RuntimeError: no copy or product function of caffe is known"
     blocked = tmp_path / "home2"
     blocked.write_text("a file")
     monkeypatch.setenv("KERNELSCOPE_HOME", str(blocked))

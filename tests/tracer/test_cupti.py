@@ -269,8 +269,8 @@ def test_a_process_that_is_killed_leaves_what_was_flushed(libraries, tmp_path):
         ({"FAIL": "cuptiActivityEnable10=35"}, "NVreg_RestrictProfilingToAdminUsers"),
         ({"FAIL": "cuptiActivityEnable10=43"}, "MIG"),
         ({"FAIL": "cuptiSubscribe=15", "DEVICES": "0"}, "CUDA finds no device"),
-        ({"FAIL": "cuptiSubscribe=15"}, "install the cupti-python of the driver's CUDA"),
-        ({"DRIVER": "12080"}, 'serves CUDA 12.8; pip install "cupti-python<13"'),
+        ({"FAIL": "cuptiSubscribe=15"}, "install the cupti-python for the driver's CUDA"),
+        ({"DRIVER": "12080"}, 'this one supports CUDA 12.8; pip install "cupti-python<13"'),
         ({"DRIVER": "11040"}, "update the driver"),
     ],
 )

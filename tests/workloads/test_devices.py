@@ -142,7 +142,7 @@ def test_several_devices_from_start_to_end(tmp_path):
     assert run.record["complete"], run.record
     report = json.loads((tmp_path / "run/kernels/1/child.json").read_text())
     assert report["processes"] == 2
-    assert report["methods"]["processes"] == "what rank 0 of 2 does, not the others"
+    assert report["methods"]["processes"] == "only rank 0 of 2"
     table = breakdown(run.trace(), by="kind").table
     assert table[table["kind"] == "communication"]["time_ns"].sum() > 0
     rows = breakdown(run.trace(), by="layer")

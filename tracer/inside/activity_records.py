@@ -1,11 +1,11 @@
-"""CUPTI's activity records as compact bytes: what a collector appends to cupti.records while a program runs.
+"""CUPTI's activity records as compact bytes, which a collector appends to cupti.records while a program runs.
 
-A file is a sequence of blocks, each with a tag, a number of rows, the length of its content and the content's CRC-32. The
-first block, HEAD, is JSON and names the columns of every kind of rows, so that a reader needs nothing else. TEXT blocks number
-texts (kernel names) from where the last one ended, NAME blocks give functions their names by CUPTI's callback ids, DONE is the
-last block of a file that was closed. Blocks are only ever appended: a file that was cut off reads up to there.
+A file is a sequence of blocks, each with a tag, a number of rows, the length of its content and the content's CRC-32. The first
+block, HEAD, is JSON and names the columns of every kind of row, so a reader needs nothing else. TEXT blocks number texts
+(kernel names), each from where the last one ended. NAME blocks map CUPTI's callback ids to function names. DONE is the last
+block of a properly closed file. Blocks are only ever appended, so a truncated file can be read up to the cut.
 
-Nothing here needs CUPTI: records are any objects with the attributes that the classes of `cupti-python` have.
+Nothing here needs CUPTI: any objects with the attributes of `cupti-python`'s classes serve as records.
 """
 
 import collections
@@ -17,14 +17,14 @@ from typing import Any, Callable, Dict, List, Optional, Set
 
 MAGIC = b"KSCUPTI\x01"
 BLOCK = struct.Struct("<4sIII")  # tag, rows, bytes of content, CRC-32 of the content
-MOST_ROWS = 1 << 10  # in one block: what is joined in memory dies young, and the garbage collector is spared
-MOST_TEXTS = 1 << 17  # kept in memory; then numbering goes on and texts are written again
-MOST_CHARACTERS = 20000  # of a text
+MOST_ROWS = 1 << 10  # per block: small chunks in memory die young, which spares the garbage collector
+MOST_TEXTS = 1 << 17  # kept in memory; beyond that they are forgotten, numbering goes on and texts are written again
+MOST_CHARACTERS = 20000  # per text
 
-TEXT = "s"  # code of a column that holds a text's number; the others are struct's
+TEXT = "s"  # code of a column with numbers of texts; the other codes are those of struct
 
-# Table -> (tag, (column, attribute, code), ...); attributes and types as in cupti_activity.h. Columns without an attribute are
-# filled by the collector itself.
+# Table -> (tag, (column, attribute, code), ...); attributes and types as in cupti_activity.h. The collector itself fills
+# columns without an attribute.
 _PLACE = (("device", "device_id", "I"), ("context", "context_id", "I"), ("stream", "stream_id", "I"))
 _TIMES = (("start_ns", "start", "Q"), ("end_ns", "end", "Q"))
 _GRAPH = (("graph_node", "graph_node_id", "Q"), ("graph", "graph_id", "I"))
@@ -88,13 +88,13 @@ KINDS = {
     1: "copies", 2: "memsets", 3: "kernels", 4: "calls", 5: "calls", 8: "devices", 9: "contexts", 10: "kernels",
     17: "overheads", 22: "peer_copies", 38: "syncs", 39: "external", 49: "memory", 51: "graphs",
 }  # fmt: skip
-# Of these there are few, and what they hold is not flat in every version: their attributes are asked for one by one
+# There are few of these records, and not every version keeps them flat: their attributes are read one by one
 _FEW = ("devices", "overheads")
 _LARGEST = {"B": 0xFF, "H": 0xFFFF, "I": 0xFFFFFFFF, "i": 0x7FFFFFFF, "Q": 0xFFFFFFFFFFFFFFFF, "q": 0x7FFFFFFFFFFFFFFF}
 
 
 def layout() -> Dict[Any, Any]:
-    """Return for HEAD: tag -> {"table", "columns": [[name, code], ...]}."""
+    """Return the tables as HEAD describes them: tag -> {"table", "columns": [[name, code], ...]}."""
     described = {}
     for table, (tag, *columns) in TABLES.items():
         described[tag.decode("ascii")] = {"table": table, "columns": [[name, code] for name, _, code in columns]}
@@ -112,7 +112,7 @@ def json_block(tag: Any, value: Any) -> bytes:
 
 
 class Texts(dict):  # type: ignore[type-arg]
-    """Text -> number. `written` is the block with those that are new since it was last asked for."""
+    """Text -> number. `written` returns the block with the texts added since its last call."""
 
     def __init__(self) -> None:
         dict.__init__(self)
@@ -126,7 +126,7 @@ class Texts(dict):  # type: ignore[type-arg]
         return number
 
     def written(self) -> Any:
-        """Return the block of the texts that no block holds yet, or nothing."""
+        """Return the block of the texts that are in no block yet; empty if there are none."""
         if not self._new:
             return b""
         content = json_block(b"TEXT", {"first": self._next - len(self._new), "texts": self._new})
@@ -137,10 +137,10 @@ class Texts(dict):  # type: ignore[type-arg]
 
 
 class Encoder(object):
-    """Turns records into blocks. counts: rows by table; unknown: records by kind that no table takes; failed: by table."""
+    """Turns records into blocks. counts: rows by table; unknown: records without a table, by kind; failed: records by table."""
 
     def __init__(self, function_name: Optional[Callable[..., Any]] = None) -> None:
-        """function_name: (kind, callback id) -> the function's name or None, asked once for each."""
+        """function_name: (kind, callback id) -> the function's name or None, called once for each pair."""
         self.texts = Texts()
         self.counts: Any = collections.Counter()
         self.unknown: Any = collections.Counter()
@@ -153,7 +153,7 @@ class Encoder(object):
             self._packers[table] = struct.Struct("<" + "".join("I" if code == TEXT else code for _, _, code in columns))
 
     def encode(self, records: Any) -> bytes:
-        """Return the blocks of the records of one buffer, whatever their kinds and order."""
+        """Return the blocks of one buffer's records, of any kinds and in any order."""
         groups = collections.defaultdict(list)
         for record in records:
             groups[type(record)].append(record)
@@ -165,7 +165,7 @@ class Encoder(object):
         return b"".join(blocks)
 
     def rows(self, table: Any, rows: Any) -> Any:
-        """Return the block of rows that are tuples already, in the order of the table's columns; none for no rows."""
+        """Return the block of these rows, tuples in the order of the table's columns; empty if there are none."""
         rows = list(rows)
         columns = [column for _, _, column in TABLES[table][1:]]
         if not rows:
@@ -175,7 +175,7 @@ class Encoder(object):
         )
 
     def _plan(self, kind: Any, record: Any) -> Any:
-        """Return (table or None, how its columns are got from a list of records of one class), found once for each class."""
+        """Return (table or None, function from records of this class to columns); determined once per class."""
         table = KINDS.get(int(record.kind))
         columns = None
         if table is not None:
@@ -205,14 +205,14 @@ class Encoder(object):
             if len(group) == 1:
                 self.failed[table] += 1
                 return b""
-            middle = len(group) // 2  # one odd record must not cost its buffer
+            middle = len(group) // 2  # one odd record must not lose the whole buffer
             return self._encode(plan, group[:middle]) + self._encode(plan, group[middle:])
 
     def _numbers(self, texts: Any) -> List[Any]:
         return list(map(self.texts.__getitem__, texts))
 
     def _named(self, table: Any, columns: Any) -> Any:
-        """Return a block with the names of functions that are called for the first time."""
+        """Return a block with the names of functions that were not called before; empty if there are none."""
         if table != "calls" or self._function_name is None:
             return b""
         new = set(zip(columns[2], columns[3])) - self._functions
@@ -230,7 +230,7 @@ class Encoder(object):
 
 
 def _from_attributes(wanted: Any, kind: Any) -> Callable[..., Any]:
-    """Return a function from records to columns, for classes whose attributes are quick (cupti-python 13.2 and later)."""
+    """Return a function from records to columns, for classes with fast attributes (cupti-python 13.2 and later)."""
     present = [attribute for attribute, _ in wanted if hasattr(kind, attribute)]
     get = operator.attrgetter(*present)
 
@@ -244,8 +244,8 @@ def _from_attributes(wanted: Any, kind: Any) -> Callable[..., Any]:
 def _from_bytes(wanted: Any, described: Any) -> Callable[..., Any]:
     """Return the same for classes over numpy records (cupti-python up to 13.0), where each attribute costs microseconds.
 
-    The record's bytes are taken whole, and read by the offsets of its own description. A text is asked for once for each
-    pointer of a buffer: CUPTI shares a kernel's name among its records.
+    It reads a record's bytes at the offsets that its own dtype gives, and each text once per pointer in a buffer: CUPTI shares
+    a kernel's name among its records.
     """
     fields = sorted(
         (described.fields[name][1], name, _code(described.fields[name][0])) for name, _ in wanted if name in described.names
@@ -272,12 +272,12 @@ def _from_bytes(wanted: Any, described: Any) -> Callable[..., Any]:
 
 
 def _code(described: Any) -> Any:
-    """Return struct's code of a numpy number."""
+    """Return struct's code for a numpy number type."""
     return {"i": "bhiq", "u": "BHIQ"}[described.kind][{1: 0, 2: 1, 4: 2, 8: 3}[described.itemsize]]
 
 
 def _one_by_one(wanted: Any) -> Callable[..., Any]:
-    """Return the same for records of which there are few: what an attribute cannot say is 0 or no text."""
+    """Return the same for rare records, attribute by attribute: a missing one becomes 0 or an empty text."""
 
     def columns(group: Any) -> List[Any]:
         return [[_value(record, attribute, code) for record in group] for attribute, code in wanted]

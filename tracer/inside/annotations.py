@@ -1,7 +1,7 @@
-"""What a script may say of itself: `annotate` and `mark` as in the nvtx package, and `step` where a step cannot be found.
+"""A script's own annotations: `annotate` and `mark` as in the nvtx package, and `step` if its steps cannot be detected.
 
-Where nothing records, a block costs less than 200 ns: `annotate` looks a name up, and the with statement calls two methods; all
-three are then functions of the interpreter's own. `record` and `listen` put the real methods in the place of the latter.
+While nothing records, a block costs less than 200 ns: `annotate` looks up a name and the with statement calls two methods, and
+all three are then the interpreter's built-in functions. `record` and `listen` replace the two methods by the real ones.
 """
 
 import functools
@@ -22,7 +22,7 @@ _stepped: "Any" = None
 
 
 class Annotation(object):
-    """What `annotate` returns, one object a name: making one for each use would cost more than all the rest."""
+    """What `annotate` returns, one object per name: creating one for each use would cost more than everything else."""
 
     __slots__ = ("name",)
 
@@ -30,7 +30,7 @@ class Annotation(object):
     __exit__ = _NOTHING
 
     def __init__(self, name: str) -> None:
-        self.name = " ".join(str(name).split())  # a line's end would end a line of the records
+        self.name = " ".join(str(name).split())  # a newline would split a line of the records
 
     def __call__(self, function: "Callable[..., Any]") -> "Any":
         """Decorate a function."""
@@ -38,7 +38,7 @@ class Annotation(object):
 
 
 class step(object):  # noqa: N801  used like a function, as in nvtx
-    """One step of the script's loop: ``with step():``. Its end ends a step; where one is said, optimizers and models end none."""
+    """One step of the script's loop: ``with step():``. Leaving it ends the step; optimizers and models then end none."""
 
     __slots__ = ()
 
@@ -51,7 +51,7 @@ class step(object):  # noqa: N801  used like a function, as in nvtx
 
 
 class _Known(dict):  # type: ignore[type-arg]
-    """The annotation of each name, made when it is first asked for; of most of them, should a program make up ever new names."""
+    """The annotation of each name, created on first use. Keeps _MOST_KNOWN at most, as a program may keep inventing names."""
 
     __slots__ = ()
 
@@ -63,19 +63,19 @@ class _Known(dict):  # type: ignore[type-arg]
 
 
 # annotate(name): a range around a block, or around each call of a function: `with annotate("load"):`, `@annotate("load")`.
-# A function that looks up in a dict would take half as long again as the dict itself, with Python 3.6 more than 200 ns.
+# A function around the dict's own lookup would take half as long again, with Python 3.6 more than 200 ns.
 annotate = _Known().__getitem__
 
 
 def mark(name: str) -> None:
-    """Say that something happens now: a range of no length."""
+    """Mark the present moment with an empty range."""
     if _recorder is not None:
         with annotate(name):
             pass
 
 
 def record(recorder: "Optional[Recorder]") -> None:
-    """Open ranges in this ranges.Recorder from now on; None for none."""
+    """Open ranges in this ranges.Recorder from now on; with None, open none."""
     global _recorder, _open
     _recorder, _open = recorder, {}
     made: "Any" = Annotation
@@ -84,7 +84,7 @@ def record(recorder: "Optional[Recorder]") -> None:
 
 
 def listen(stepped: "Optional[Callable[[], None]]") -> None:
-    """Call this function at the end of each step that the script marks; None for none."""
+    """Call this function at the end of each step that the script marks; with None, call nothing."""
     global _stepped
     _stepped = stepped
     step.__exit__ = _NOTHING if stepped is None else _end_step

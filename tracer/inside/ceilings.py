@@ -1,19 +1,19 @@
-"""What this device can do at most in this framework: ``python -m kernelscope.tracer.inside.ceilings SPEC.json OUT.json``.
+"""Measure a framework's ceilings on this device: ``python -m kernelscope.tracer.inside.ceilings SPEC.json OUT.json``.
 
-Copies of several sizes, and a matrix product for each element type, the best of several; all in a few seconds. Bytes of a copy
-are counted as in STREAM: those read and those written. A product is timed with the framework's own function. On the processor
-a copy is also done by plain memmove in several threads, for frameworks whose own copy is slow: the better one counts.
+Times copies of several sizes and, for each element type, matrix products; the best of several counts. It takes a few seconds.
+As in STREAM, the bytes of a copy are those read plus those written. Products use the framework's own function. On a CPU, copies
+also use plain memmove in one and in several threads, for frameworks whose own copy is slow; the fastest counts.
 
 SPEC.json: {"framework": ..., "device": "cpu" or "cuda", "threads": n}. OUT.json:
 
-    {"copies": [{"bytes": n, "bytes_per_s": x, "by": what copied}, ...],     bytes: read and written by one copy
-     "products": [{"dtype": "f32", "m": m, "n": n, "k": k, "flops_per_s": x, "by": what multiplied}, ...],
-     "unavailable": {"f16": why, ...}, "device_name": ..., "seconds": how long it took,
-     "waited": the share of its time in which the main thread was ready and had no processor; null where nothing tells,
-     "others": the share of the machine's processors that others used meanwhile; null where nothing tells}
+    {"copies": [{"bytes": n, "bytes_per_s": x, "by": function}, ...],     bytes: read and written by one copy
+     "products": [{"dtype": "f32", "m": m, "n": n, "k": k, "flops_per_s": x, "by": function}, ...],
+     "unavailable": {"f16": reason, ...}, "device_name": ..., "seconds": how long it took,
+     "waited": while the main thread ran or was ready to run, the share of time without a CPU; null if unknown,
+     "others": the share of the machine's CPU time that others used meanwhile; null if unknown}
 
-A machine that does other things at the same time makes ceilings too low: `waited` and `others` say so. The first is blind to
-what disturbs other threads or the memory, the second to what runs on the same processor for a short time.
+On a busy machine, ceilings come out too low; `waited` and `others` show that. `waited` misses what disturbs other threads or
+the memory, `others` misses what runs on the same CPU for a short time.
 """
 
 import ctypes
@@ -25,22 +25,22 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-SCHEMA = "kernelscope/ceilings/1"  # of the record that parents make of it, which says too what was measured where
-TIMEOUT_S = 180.0  # when a parent gives up
-MACHINE = ("processor", "cores", "threads", "allowed_threads", "architecture")  # facts of a machine that ceilings depend on
+SCHEMA = "kernelscope/ceilings/1"  # of the parent's record of it, which also says what was measured where
+TIMEOUT_S = 180.0  # after which a parent gives up
+MACHINE = ("processor", "cores", "threads", "allowed_threads", "architecture")  # machine facts that ceilings depend on
 
 COPY_BYTES = tuple(1 << power for power in (17, 20, 22, 24, 26, 28))  # of one buffer: 128 kB to 256 MB
 PRODUCT_SIZES = (512, 1024, 2048)
 GPU_PRODUCT_SIZES = (2048, 4096, 8192)
-ITEM_SECONDS = 0.1  # for each size of a copy, and each size of a product
-SAMPLE_SECONDS = 0.002  # a sample lasts at least so long: clocks and calls count for little then
+ITEM_SECONDS = 0.1  # per copy size and per product size
+SAMPLE_SECONDS = 0.002  # minimum length of a sample, so that clock reads and calls hardly count
 LEAST_SAMPLES = 3
-TOO_SLOW_SECONDS = 1.0  # a type whose smallest product takes longer is emulated: larger ones are not tried
+TOO_SLOW_SECONDS = 1.0  # a type whose smallest product takes longer is emulated; larger ones are not tried
 DTYPES = (("f32", "float32"), ("tf32", "float32"), ("f16", "float16"), ("bf16", "bfloat16"))
 
 
 def best_seconds(action: Callable[[], Any], sync: Callable[[], Any]) -> float:
-    """Return the shortest time of one `action`, each sample being as many of them as last SAMPLE_SECONDS."""
+    """Return the shortest time of one `action`; each sample repeats it for about SAMPLE_SECONDS or longer."""
     action()
     sync()
     times: List[float] = []
@@ -61,29 +61,29 @@ def best_seconds(action: Callable[[], Any], sync: Callable[[], Any]) -> float:
 
 
 class Framework(object):
-    """What is asked of a framework: one subclass each, imported when it is made."""
+    """What is measured in a framework: one subclass each, which imports the framework when created."""
 
     def copy(self, size: int) -> Any:
-        """Return a function that copies a buffer of so many bytes on the device, and what it is called."""
+        """Return a function that copies a buffer of `size` bytes on the device, and its name."""
         raise NotImplementedError
 
     def product(self, dtype: str, size: int) -> Any:
-        """Return a function that multiplies two square matrices of a type of DTYPES, and what it is called."""
+        """Return a function that multiplies two square matrices of one of DTYPES, and its name."""
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Wait until all that was started is done."""
+        """Wait until all started work is done."""
 
     def device_name(self) -> Optional[str]:
-        """Return what the framework calls the device; None where it does not say."""
+        """Return the framework's name for the device; None if it gives none."""
 
 
 class Numpy(Framework):
-    """numpy of this interpreter, for frameworks that offer no product that could be timed alone. The processor only."""
+    """This interpreter's numpy, for frameworks without a product that can be timed alone. CPU only."""
 
     def __init__(self, device: str, threads: Optional[int]) -> None:
         if device != "cpu":
-            raise RuntimeError("numpy runs on the processor only, and this framework offers no product to be timed")
+            raise RuntimeError("numpy runs only on the CPU, and this framework has no product that can be timed alone")
         self.numpy = importlib.import_module("numpy")
 
     def copy(self, size: int) -> Any:  # noqa: D102
@@ -92,7 +92,7 @@ class Numpy(Framework):
 
     def product(self, dtype: str, size: int) -> Any:  # noqa: D102
         if dtype != "f32":
-            raise RuntimeError("numpy multiplies no matrices of this type with a library")
+            raise RuntimeError("numpy has no library function that multiplies matrices of this type")
         left, right = (self.numpy.ones((size, size), "float32") for _ in range(2))
         out = self.numpy.empty((size, size), "float32")
         return lambda: self.numpy.dot(left, right, out), "numpy.dot"
@@ -115,7 +115,7 @@ class Torch(Framework):
     def product(self, dtype: str, size: int) -> Any:  # noqa: D102
         torch = self.torch
         if self.device == "cuda":
-            # ask for what is measured: the state of the user's program is another one's
+            # set what is measured: the settings of the user's program do not reach this process
             torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
         kind = getattr(torch, dict(DTYPES)[dtype])
         left, right = (torch.ones((size, size), dtype=kind, device=self.device) for _ in range(2))
@@ -192,11 +192,11 @@ class MXNet(Framework):
 
     def product(self, dtype: str, size: int) -> Any:  # noqa: D102
         if dtype == "bf16":
-            raise RuntimeError("MXNet's dot takes no bfloat16")
+            raise RuntimeError("MXNet's dot does not support bfloat16")
         kind = dict(DTYPES)[dtype]
         left, right = (self.mxnet.nd.ones((size, size), ctx=self.context, dtype=kind) for _ in range(2))
         out = self.mxnet.nd.empty((size, size), ctx=self.context, dtype=kind)
-        if self.context.device_type == "cpu" and dtype == "f32":  # oneDNN's, where dot is the BLAS library's
+        if self.context.device_type == "cpu" and dtype == "f32":  # uses oneDNN, while dot uses the BLAS library
             dense = self.mxnet.nd.FullyConnected
             return lambda: dense(left, right, no_bias=True, num_hidden=size, out=out), "mx.nd.FullyConnected"
         return lambda: self.mxnet.nd.dot(left, right, out=out), "mx.nd.dot"
@@ -250,14 +250,14 @@ FRAMEWORKS = {
 
 
 def made(name: str, device: str, threads: Optional[int]) -> Any:
-    """Return what is asked for a framework of this name."""
+    """Return the Framework object of this name; raise RuntimeError if there is none."""
     if name not in FRAMEWORKS:
-        raise RuntimeError("no function of %s is known that copies or multiplies" % name)
+        raise RuntimeError("no copy or product function of %s is known" % name)
     return FRAMEWORKS[name](device, threads)
 
 
 def memmove(size: int, threads: int) -> Tuple[Callable[..., Any], str]:
-    """Return a function that copies a buffer by memmove, a part in each thread, and what it is called."""
+    """Return a function that copies a buffer with memmove, one part per thread, and its name."""
     source, target = ctypes.create_string_buffer(size), ctypes.create_string_buffer(size)
     ctypes.memset(source, 1, size)
     part = -(-size // threads)
@@ -270,13 +270,13 @@ def memmove(size: int, threads: int) -> Tuple[Callable[..., Any], str]:
         ctypes.memmove(*pieces[0])
         for worker in workers:
             worker.join()
-        return source, target  # named here so that they live as long as the function, which has their addresses only
+        return source, target  # keeps the buffers alive: otherwise the function has only their addresses
 
     return copy, "memmove" if threads == 1 else "memmove in %d threads" % threads
 
 
 def copies(framework: Any, device: str, threads: Optional[int], unavailable: Dict[str, str]) -> List[Dict[str, Any]]:
-    """Return the best copy of each size."""
+    """Return the fastest copy of each size."""
     found = []
     for size in COPY_BYTES:
         makers: List[Any] = [(lambda size=size: framework.copy(size), framework.sync)]
@@ -287,7 +287,7 @@ def copies(framework: Any, device: str, threads: Optional[int], unavailable: Dic
             try:
                 action, by = make()
                 rates.append((2 * size / best_seconds(action, sync), by))
-            except Exception as error:  # whatever a framework raises, its other sizes and the other ways are still of use
+            except Exception as error:  # whatever a framework raises, other sizes and other ways to copy are still useful
                 unavailable.setdefault("copy of %d bytes" % size, _reason(error))
         if rates:
             rate, by = max(rates)
@@ -297,7 +297,7 @@ def copies(framework: Any, device: str, threads: Optional[int], unavailable: Dic
 
 
 def products(framework: Any, device: str, unavailable: Dict[str, str]) -> List[Dict[str, Any]]:
-    """Return the best product of each type that the framework multiplies."""
+    """Return the fastest product of each type that the framework supports."""
     found = []
     for dtype, _ in DTYPES:
         if dtype == "tf32" and device != "cuda":
@@ -307,7 +307,7 @@ def products(framework: Any, device: str, unavailable: Dict[str, str]) -> List[D
             try:
                 action, by = framework.product(dtype, size)
                 seconds = best_seconds(action, framework.sync)
-            except Exception as error:  # a type that the framework does not multiply, or no memory for this size
+            except Exception as error:  # the framework does not support the type, or has no memory for this size
                 if best is None:
                     unavailable[dtype] = _reason(error)
                 break
@@ -322,14 +322,14 @@ def products(framework: Any, device: str, unavailable: Dict[str, str]) -> List[D
 
 
 def _reason(error: Exception) -> str:
-    """Return in a line what was raised; MXNet's messages begin with a traceback of its own."""
+    """Return an error in one line; MXNet's messages begin with a traceback of their own."""
     lines = [line.strip() for line in str(error).split("\n")]
     said = next((line for line in lines if line and not line.startswith(("Traceback", "File", "["))), "")
     return ("%s: %s" % (type(error).__name__, said))[:200]
 
 
 def waiting() -> Optional[List[int]]:
-    """Return for how long the main thread ran and was kept waiting for a processor so far, in ns; None where nothing tells."""
+    """Return how long the main thread has run and has waited for a CPU so far, in ns; None if unknown."""
     try:
         with open("/proc/self/schedstat") as file:
             return [int(number) for number in file.read().split()[:2]]
@@ -338,7 +338,7 @@ def waiting() -> Optional[List[int]]:
 
 
 def share_waited(before: Any, after: Any) -> Any:
-    """Return which share of the time between two answers of `waiting` was waited."""
+    """Return the share of waiting between two results of `waiting`; None if unknown."""
     if not before or not after:
         return None
     ran, waited = (last - first for first, last in zip(before, after))
@@ -346,9 +346,9 @@ def share_waited(before: Any, after: Any) -> Any:
 
 
 def used() -> Optional[Tuple[Any, Any, Any]]:
-    """Return the processor time so far of all that runs on the machine, of this process, and in all, in s; None if not known.
+    """Return the machine's CPU time so far in s: used by everything, used by this process, and in total; None if unknown.
 
-    What a hypervisor gave to others (steal) counts as used; waiting for a disk does not. See proc_stat(5).
+    Time that a hypervisor gave to others (steal) counts as used; waiting for a disk does not. See proc_stat(5).
     """
     try:
         with open("/proc/stat") as file:
@@ -361,7 +361,7 @@ def used() -> Optional[Tuple[Any, Any, Any]]:
 
 
 def share_of_others(before: Any, after: Any) -> Any:
-    """Return which share of the machine's processors others used between two answers of `used`."""
+    """Return the share of the machine's CPU time that others used between two results of `used`; None if unknown."""
     if not before or not after or after[2] <= before[2]:
         return None
     everybody, own, whole = (last - first for first, last in zip(before, after))
@@ -382,7 +382,7 @@ def measure(name: str, device: str, threads: Optional[int]) -> Dict[str, Any]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure what the specification asks for and write it down; return the exit status."""
+    """Measure what SPEC.json asks for and write OUT.json; return the exit status."""
     with open(arguments[0]) as file:
         spec = json.load(file)
     result = measure(spec["framework"], spec["device"], spec["threads"])

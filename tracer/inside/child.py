@@ -1,9 +1,8 @@
 """One pass of one run, inside the framework's interpreter: ``python -m kernelscope.tracer.inside.child SPEC.json``.
 
-The parent tells it through a pipe what to do, one JSON object a line: {"do": "warmup"}, {"do": "window", "steps": n,
-"window": i}, {"do": "replay", "layer": name, "steps": n, "window": i}, {"do": "finish"}; each is answered with one line. Between
-windows the child sleeps in a read, so that other children can run undisturbed. When the parent goes away the read ends and so
-does the child.
+The parent sends commands through a pipe, one JSON object per line: {"do": "warmup"}, {"do": "window", "steps": n, "window": i},
+{"do": "replay", "layer": name, "steps": n, "window": i}, {"do": "finish"}. The child answers each with one line. Between
+windows it sleeps in a read, so other children run undisturbed. If the parent goes away, the read ends, and so does the child.
 """
 
 import importlib
@@ -30,7 +29,7 @@ from kernelscope.tracer.inside.ranges import Recorder
 from kernelscope.tracer.inside.remedies import remedied
 
 CHECK_STEPS = 3  # how many training losses the fairness check compares
-NOT_SUPPORTED = "not supported"  # in the message of a ValueError: the program cannot do this, and nothing is broken
+NOT_SUPPORTED = "not supported"  # in a ValueError's message: the program cannot do this, but nothing is broken
 
 
 class Child(object):
@@ -52,8 +51,8 @@ class Child(object):
         self.line_profiler: Any = None
         self.tracing = False
         self.cupti: Any = None
-        self.uses: List[Any] = []  # of each window what machine_use.reading said before and after
-        self.replayed: Any = (None, None)  # the layer that was replayed last, and what runs it
+        self.uses: List[Any] = []  # machine_use.reading before and after each window
+        self.replayed: Any = (None, None)  # the layer replayed last, and the function that runs it
 
     def build(self) -> None:
         """Import the framework, build the program with the canonical weights and attach what this pass records."""
@@ -93,7 +92,7 @@ class Child(object):
         self.report["settings"] = self.hooks.settings()
 
     def _change(self) -> None:
-        """Change what is asked for of the frameworks that are imported by now, and report what was met."""
+        """Apply the requested changes to the frameworks imported so far, and report what they changed."""
         met: List[List[str]] = []
         for module in MODULES:
             if module in sys.modules:
@@ -101,10 +100,10 @@ class Child(object):
         self.report["changed"] = met
 
     def _program(self, network: Any) -> Any:
-        """Return the framework's program of a network; raise ValueError where it has none, or none that does what was asked."""
+        """Return the framework's program of a network; raise ValueError if there is none with these options."""
         framework, devices = self.spec["framework"], self.spec.get("devices", 1)
         if self.spec["batch"] % devices:
-            raise ValueError("a batch of %d does not divide among %d devices; name a multiple" % (self.spec["batch"], devices))
+            raise ValueError("--batch %d: not divisible by --devices %d; choose a multiple" % (self.spec["batch"], devices))
         if self.spec.get("device") == "cuda" and devices > 1:
             _check_gpus(devices)
         make_program = program_class(framework, self.spec.get("program"), devices)
@@ -112,7 +111,7 @@ class Child(object):
         try:
             program = make_program(network, options)
         except (KeyError, ImportError) as error:
-            # a network that the program's table of builders lacks, or that has no module of its own
+            # the program's table of builders lacks the network, or the network has no module of its own
             own = "kernelscope.workloads.%s.%s" % (family(framework), network.name)
             if error.args != (network.name,) and getattr(error, "name", None) != own:
                 raise
@@ -122,16 +121,16 @@ class Child(object):
         return program
 
     def _others(self) -> List[int]:
-        """Return the ids of further processes that share a step with this one."""
+        """Return the ids of the other processes that share a step with this one."""
         return getattr(self.program, "processes", list)()
 
     def _parts(self) -> Dict[str, str]:
-        """Return, where several processes share a step, what of it is recorded."""
+        """Return which part of a step is recorded if several processes share it; empty otherwise."""
         others = len(self._others())
-        return {"processes": "what rank 0 of %d does, not the others" % (1 + others)} if others else {}
+        return {"processes": "only rank 0 of %d" % (1 + others)} if others else {}
 
     def _loaded(self, data: Any, network: Any) -> Any:
-        """Return an iterator over batches that reads each from the disk when a step asks for it; raise ValueError."""
+        """Return an iterator that reads each batch from disk when a step asks for it; raise ValueError if not supported."""
         framework, folder, batch = self.spec["framework"], self.spec["data"], self.spec["batch"]
         if self.spec["loader"] == "files":
             read = data.from_files(network, batch, folder)
@@ -142,16 +141,16 @@ class Child(object):
         return iter(importlib.import_module(name).batches(self.program, folder, batch))
 
     def _nvtx(self) -> Any:
-        """Return what emits ranges, if a tool listens; where one should and no library can be loaded, the report says so."""
+        """Return the NVTX emitter if a tool listens; if one should but no library can be loaded, report that."""
         wanted = self.collector in ("nsys", "nvprof")
         found = nvtx.load(wanted)
         if wanted and found is None:
-            reason = "libnvtx3interop.so cannot be loaded; name it with KERNELSCOPE_NVTX_LIBRARY"
+            reason = "libnvtx3interop.so cannot be loaded; set KERNELSCOPE_NVTX_LIBRARY to its path"
             self.report.setdefault("unavailable", {})["NVTX ranges"] = reason
         return found
 
     def _start_cupti(self) -> None:
-        """Start CUPTI, before the framework's first call of CUDA; where it cannot be had, fail or let the framework record."""
+        """Start CUPTI before the framework's first CUDA call; if it is not available, fail or let the framework record."""
         from kernelscope.tracer.inside import cupti
 
         try:
@@ -166,7 +165,7 @@ class Child(object):
             self.report["collector"] = {"used": "framework", "reason": str(error)}
 
     def _profile_lines(self) -> None:
-        """Set line_profiler up; where the user's interpreter has none, the run goes on and says so."""
+        """Set up line_profiler; if the user's interpreter does not have it, report that and go on."""
         try:
             self.line_profiler = lines.profiler(self.program.functions())
         except ImportError as error:
@@ -189,7 +188,7 @@ class Child(object):
             json.dump(check, out)
 
     def _lines_of_code(self) -> Optional[int]:
-        """Return how many lines the program takes for this network and mode; None where its source cannot be read."""
+        """Return how many lines the program takes for this network and mode; None if its source cannot be read."""
         networks, code = (importlib.import_module("kernelscope.workloads." + name) for name in ("networks", "lines"))
         try:
             return code.count(self.program, self.spec["mode"], self.spec["network"], networks.NETWORKS)
@@ -202,7 +201,7 @@ class Child(object):
         run(self.recorder.steps(self.batches, count, warmup))
 
     def warm_up(self) -> Dict[str, Any]:
-        """Run steps until their time has settled, at least as many as asked for; then start what records operators."""
+        """Run steps until their times settle (see steady), or a limit is reached; then start recording operators."""
         times: List[int] = []
         minimum, start = self.spec["warmup"], time.monotonic()
         limit, seconds = max(minimum, steady.LIMIT if minimum else 0), self.spec.get("warmup_s", WARMUP_S)
@@ -221,7 +220,7 @@ class Child(object):
         return {"event": "warm", "steps": len(times), "settled": self.report["warmup"]["settled"]}
 
     def window(self, index: int, count: int) -> Dict[str, Any]:
-        """Run one window of `count` steps and write down what it recorded."""
+        """Run one window of `count` steps and write what it recorded."""
         self.recorder.window = index
         self.report["anchors"].append(anchor())
         if self.line_profiler is not None:
@@ -238,7 +237,7 @@ class Child(object):
         return {"event": "window", "window": index, "step_ns": times}
 
     def replay(self, layer: str, index: int, count: int) -> Dict[str, Any]:
-        """Run one layer alone `count` times, with what an ordinary step gave it; where that cannot be, answer why."""
+        """Run one layer alone `count` times, on the values of an ordinary step; if that is not possible, answer why."""
         try:
             if self.replayed[0] != layer:
                 self.replayed = (None, None)  # first, to free what it holds
@@ -253,7 +252,7 @@ class Child(object):
         return {"event": "replay", "window": index, "start_ns": times[0], "end_ns": times[-1], "step_ns": lengths}
 
     def _replayer(self, layer: str) -> Callable[[], Any]:
-        """Return what runs this layer alone; raise CannotReplay."""
+        """Return a function that runs this layer alone; raise CannotReplay if that is not possible."""
         self.recorder.window = None  # the step that is captured belongs to no window
         made = self.hooks.replayer(self.program, layer, lambda: self.loop(1, warmup=True))
         self.recorder.flush()
@@ -273,7 +272,7 @@ class Child(object):
             lines.save(self.line_profiler, self.folder, self.spec["roots"])
         if self.recorder.nvtx is not None:
             self.report["nvtx_emitted"] = {"count": self.recorder.nvtx.emitted, "names": self.recorder.nvtx.names}
-        self.report["settings"] = self.hooks.settings()  # again: a program may change them, and some show only once it ran
+        self.report["settings"] = self.hooks.settings()  # again: a program may change them, and some are known only now
         self.report["losses"] = [float(loss) for loss in self.program.losses[-5:]]
         others = self._others()
         self.report["memory"] = memory.resident(["self"] + others)
@@ -294,15 +293,15 @@ class Child(object):
 
 
 def family(framework: str) -> str:
-    """Return what a framework's modules are called."""
+    """Return the name of a framework's folder of modules."""
     return frameworks.described(framework).family
 
 
 def program_class(framework: str, path: Optional[str], devices: int = 1) -> Any:
-    """Return the class Program of the file at `path`, or without one the workload's own for this framework.
+    """Return the class Program of the file at `path`; without a path, the workload's own for this framework.
 
-    One that says DEVICES = True shares a step among several devices itself; a workload may have another one for that, in the
-    module `parallel` beside its `program`. Raises ValueError where there is neither, with the reason that a program gives as
+    A class with DEVICES = True splits a step among several devices itself. Otherwise the workload may have a second class for
+    that, in the module `parallel` beside `program`. Raises ValueError if there is neither; a program may give the reason as
     ONE_DEVICE.
     """
     package = "kernelscope.workloads.%s" % family(framework)
@@ -311,7 +310,7 @@ def program_class(framework: str, path: Optional[str], devices: int = 1) -> Any:
         return found
     if not path and importlib.util.find_spec(package + ".parallel"):
         return importlib.import_module(package + ".parallel").Program
-    reason = "Program of %s does not say DEVICES = True" % os.path.basename(path) if path else getattr(found, "ONE_DEVICE", None)
+    reason = "Program of %s does not set DEVICES = True" % os.path.basename(path) if path else getattr(found, "ONE_DEVICE", None)
     said = "%s: a step on %d devices is %s" % (framework, devices, NOT_SUPPORTED)
     raise ValueError("%s: %s" % (said, reason) if reason else said)
 
@@ -332,15 +331,16 @@ def _own_program(path: str) -> Any:
 
 
 def _check_gpus(devices: int) -> None:
-    """Raise ValueError where this process sees fewer GPUs than are to share a step."""
+    """Raise ValueError if fewer GPUs are visible than are asked for."""
     visible = len(cuda_devices.seen())
     if visible < devices:
-        remedy = "name no more with --devices, or show more with CUDA_VISIBLE_DEVICES"
-        raise ValueError("%d GPUs asked for and %d visible, which is %s: %s" % (devices, visible, NOT_SUPPORTED, remedy))
+        remedy = "name fewer, or see CUDA_VISIBLE_DEVICES and `kernelscope doctor`"
+        are = "%d GPU%s visible" % (visible, " is" if visible == 1 else "s are")
+        raise ValueError("--devices %d is %s: %s; %s" % (devices, NOT_SUPPORTED, are, remedy))
 
 
 def _serve(child: Child, commands: IO[str], answer: Callable[[Dict[str, Any]], None]) -> None:
-    """Answer commands until told to finish or the parent goes away."""
+    """Answer commands until one says to finish or the parent goes away."""
     for line in iter(commands.readline, ""):
         command = json.loads(line)
         if command["do"] == "warmup":
@@ -358,14 +358,14 @@ def main(path: str) -> int:
     """Run the pass that the file at `path` describes; return the process's exit status."""
     with open(path) as file:
         spec = json.load(file)
-    if spec.get("collector") not in ("nsys", "nvprof"):  # these start the child, and may end before it
+    if spec.get("collector") not in ("nsys", "nvprof"):  # they start the child and may end before it
         limits.end_with_parent()
     if spec.get("memory_bytes"):
         limits.memory(spec["memory_bytes"])
     commands = os.fdopen(spec["commands_fd"], "r")
     answers = os.fdopen(spec["answers_fd"], "w")
     if "umask" in spec:
-        os.umask(spec["umask"])  # nsys sets it to 0, and everybody could write to the run folder
+        os.umask(spec["umask"])  # nsys sets it to 0, which would let everybody write to the run folder
 
     def answer(message: Dict[str, Any]) -> None:
         answers.write(json.dumps(message) + "\n")
@@ -382,7 +382,7 @@ def main(path: str) -> int:
         answer({"event": "error", "kind": "import", "message": str(error)})
         return 4
     except Exception as error:
-        # whatever happens in a user's framework, the parent is told and the log keeps the traceback
+        # whatever goes wrong in a user's framework: tell the parent, and keep the traceback in the log
         traceback.print_exc()
         message = "%s: %s" % (type(error).__name__, error)
         unsupported = isinstance(error, ValueError) and NOT_SUPPORTED in str(error)

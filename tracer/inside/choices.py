@@ -1,4 +1,4 @@
-"""What a program is told of precision, layout and autotuning, and whether it listened: what is not looked at is not obeyed."""
+"""Whether a program obeys its options of precision, layout and autotuning: one that it never looks up has no effect."""
 
 from typing import Any, Dict, List, Set
 
@@ -22,6 +22,6 @@ class Options(dict):  # type: ignore[type-arg]
         return super(Options, self).get(key, default)
 
     def ignored(self) -> List[str]:
-        """Return the choices that somebody made and nobody looked at, as texts such as "layout channels_last"."""
+        """Return the choices that were made but never looked up, as texts such as "layout channels_last"."""
         made = [(name, dict.get(self, name)) for name in CHOICES if name not in self.seen]
         return ["%s %s" % (name, value) for name, value in made if value is not None]

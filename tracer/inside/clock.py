@@ -1,4 +1,4 @@
-"""One clock for everything inside: CLOCK_MONOTONIC in integer nanoseconds, with anchors to the clocks that others use."""
+"""One clock for everything inside: CLOCK_MONOTONIC in integer nanoseconds, with anchors to other clocks."""
 
 import time
 from typing import Dict
@@ -7,7 +7,7 @@ _wall = time.time  # as it was before the program could replace it
 
 if hasattr(time, "perf_counter_ns"):
     now_ns = time.perf_counter_ns
-else:  # Python 3.6: the float keeps about 10 ns at an uptime of months
+else:  # Python 3.6: a float still resolves about 10 ns after months of uptime
     _seconds = time.perf_counter
 
     def now_ns() -> int:
@@ -16,10 +16,10 @@ else:  # Python 3.6: the float keeps about 10 ns at an uptime of months
 
 
 def anchor() -> Dict[str, int]:
-    """Return one simultaneous reading of the monotonic and of the wall clock, in ns, and how far apart the reads were.
+    """Return simultaneous readings of the monotonic and the wall clock in ns, and how far apart the reads were.
 
-    oneDNN's verbose lines and some profilers stamp the wall clock; a pair of readings ties them to our clock. The tightest
-    of several attempts is kept, so that being descheduled between the two reads does no harm.
+    oneDNN's verbose lines and some profilers use the wall clock; a pair of readings maps their times to our clock. The tightest
+    of several attempts counts, so being descheduled between two reads does no harm.
     """
     best: Dict[str, int] = {}
     for _ in range(7):

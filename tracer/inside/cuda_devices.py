@@ -1,4 +1,4 @@
-"""Which GPUs this process sees, in its own order, as the CUDA driver tells it: what ties cuda:0 to a physical GPU."""
+"""The GPUs that this process sees, in its own order, as the CUDA driver lists them: maps cuda:0 to a physical GPU."""
 
 import ctypes
 import uuid
@@ -8,9 +8,9 @@ MOST = 64
 
 
 def seen() -> List[Dict[str, Any]]:
-    """Return one {"index", "uuid", "pci"} per device that CUDA shows this process; an empty list where there is no driver.
+    """Return one {"index", "uuid", "pci"} per device that CUDA shows this process; an empty list without a driver.
 
-    To be called once the framework has used the GPU: before, it would initialise the driver in the framework's place.
+    Call it after the framework has used the GPU: earlier, it would initialise the driver in the framework's place.
     """
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -31,7 +31,7 @@ def _device(driver: Any, index: int) -> Dict[str, Any]:
     if not driver.cuDeviceGetPCIBusId(address, len(address), device):
         found["pci"] = address.value.decode("ascii", "replace")
     identity = (ctypes.c_ubyte * 16)()
-    # the second version tells MIG instances apart; drivers before CUDA 11.4 have the first only
+    # the second version tells MIG instances apart; drivers before CUDA 11.4 have only the first
     ask = getattr(driver, "cuDeviceGetUuid_v2", None) or driver.cuDeviceGetUuid
     if not ask(ctypes.byref(identity), device):
         found["uuid"] = str(uuid.UUID(bytes=bytes(bytearray(identity))))

@@ -1,12 +1,12 @@
 """GPU activity straight from CUPTI, without Nsight Systems: a collector inside the traced process.
 
-It needs the package `cupti-python` (Python 3.9 or later), which is imported only when asked for. CUPTI fills buffers while
-the program runs and hands them over when they are full or when they are asked for (`flush`, between windows of steps): only
-then are records encoded and appended to cupti.records (see activity_records), so that memory stays bounded by CUPTI's buffers
-and little is done inside a step. CUPTI serves one client of a process: a framework's own GPU profiler must be off.
+It needs the package `cupti-python` (Python 3.9 or later), imported only on request. CUPTI fills buffers while the program runs
+and hands them over when they are full or on `flush`, between windows of steps. Only then are records encoded and appended to
+cupti.records (see activity_records): memory stays bounded by CUPTI's buffers, and little happens inside a step. CUPTI serves
+one client per process: a framework's own GPU profiler must be off.
 
-Kernels of CUDA graphs are recorded one by one with the ids of graph and node. CUPTI's record of whole graphs, which is cheaper,
-takes their place with graphs="graph": CUPTI does not give both.
+Kernels of CUDA graphs are recorded one by one, with the ids of graph and node. With graphs="graph", CUPTI's cheaper records of
+whole graphs replace them: CUPTI does not give both.
 
 Self-check on a machine with a GPU: python -m kernelscope.tracer.inside.cupti --check FOLDER
 """
@@ -22,12 +22,12 @@ from kernelscope.tracer.inside import activity_records
 from kernelscope.tracer.inside.clock import now_ns
 
 FILE = "cupti.records"
-BUFFER_BYTES = 8 << 20  # about 30 000 records: the steps of most windows fit, so that encoding waits for the window's end
+BUFFER_BYTES = 8 << 20  # about 30 000 records: the steps of most windows fit, so encoding waits for the window's end
 MOST_RANGES = 1 << 12  # kept in memory until they are written
 LEAST_PYTHON = (3, 9)
 
 NODE, GRAPH = "node", "graph"
-# What is enabled, by the names of CUPTI's activity kinds; the first one must work
+# The CUPTI activity kinds to enable, by name; the first one must work
 _KINDS = ("CONCURRENT_KERNEL", "MEMCPY", "MEMCPY2", "MEMSET", "RUNTIME", "DRIVER", "SYNCHRONIZATION", "EXTERNAL_CORRELATION",
           "OVERHEAD", "MEMORY2", "DEVICE", "CONTEXT")  # fmt: skip
 _NEEDED = ("ActivityKind", "activity_enable", "activity_disable", "activity_flush_all", "activity_register_callbacks",
@@ -39,26 +39,26 @@ _RUNTIME_CALL = 5  # CUPTI_ACTIVITY_KIND_RUNTIME
 _FORCED = 1  # CUPTI_ACTIVITY_FLAG_FLUSH_FORCED
 
 _NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
-_NOT_STARTED = (15, 999)  # CUPTI_ERROR_NOT_INITIALIZED, CUPTI_ERROR_UNKNOWN: what CUPTI says without a device
+_NOT_STARTED = (15, 999)  # CUPTI_ERROR_NOT_INITIALIZED, CUPTI_ERROR_UNKNOWN: CUPTI's errors without a device
 
 BEGIN, DURING, END = range(3)  # places of clock pairs
 
-# CUptiResult -> what it means here and what helps
+# CUptiResult -> what it means here and what to do
 _REMEDIES = {
     2: "no such CUDA device; check CUDA_VISIBLE_DEVICES",
-    15: "CUPTI could not start; check that nvidia-smi lists a GPU, and install the cupti-python of the driver's CUDA",
+    15: "CUPTI could not start; check that nvidia-smi lists a GPU, and install the cupti-python for the driver's CUDA",
     26: "another client uses the profiling hardware; end it and run again",
     27: "not supported on this system or device; use --collector framework",
     33: "a virtualised GPU cannot be profiled; use --collector framework",
-    35: "no permission to profile: run as root, or have NVreg_RestrictProfilingToAdminUsers=0 set for the driver",
-    39: "another profiler (nsys, ncu, a debugger, the framework's own) has CUPTI; end it, or choose its collector",
-    40: "the hypervisor does not allow profiling of this GPU; have it allowed, or use --collector framework",
+    35: "no permission to profile: run as root, or have the driver loaded with NVreg_RestrictProfilingToAdminUsers=0",
+    39: "another profiler (nsys, ncu, a debugger, the framework's own) uses CUPTI; end it, or choose its collector",
+    40: "the hypervisor does not allow profiling of this GPU; allow it there, or use --collector framework",
     41: "no profiling while confidential computing is on; use --collector framework",
     42: "mining processors cannot be profiled",
     43: "CUPTI does not profile this MIG instance; run on a whole GPU, or use --collector framework",
-    44: "GPUs joined by SLI cannot be profiled; unlink them",
+    44: "GPUs linked by SLI cannot be profiled; unlink them",
     45: "not supported under WSL with this driver; use --collector framework",
-    999: "CUPTI could not start; check that nvidia-smi lists a GPU, and install the cupti-python of the driver's CUDA",
+    999: "CUPTI could not start; check that nvidia-smi lists a GPU, and install the cupti-python for the driver's CUDA",
 }  # fmt: skip
 
 
@@ -73,8 +73,8 @@ class Unavailable(Exception):
 class Cupti(object):
     """Records into FOLDER/cupti.records from start to stop; `push` and `pop` tie launches to ranges (a Recorder's correlator).
 
-    graphs: "node" for every kernel of a CUDA graph, "graph" for whole graphs only. latency: also when kernels were queued and
-    submitted, which makes launches slower.
+    graphs: "node" for every kernel of a CUDA graph, "graph" for whole graphs only. latency: also record when kernels were
+    queued and submitted, which makes launches slower.
     """
 
     def __init__(self, folder: str, graphs: Any = NODE, latency: bool = False) -> None:
@@ -97,13 +97,13 @@ class Cupti(object):
         self._written = 0
 
     def start(self) -> None:
-        """Begin to record. Raises Unavailable, with nothing left behind, when CUPTI cannot be used here."""
+        """Start recording. Raises Unavailable, with nothing left behind, if CUPTI cannot be used here."""
         self._package = _load()
         self._process = os.getpid()
         self._encoder = activity_records.Encoder(_function_names(self._package))
         self.versions = _versions()
         try:
-            self._subscriber = self._call("subscribe", _ignore, None)  # fails where another profiler has CUPTI already
+            self._subscriber = self._call("subscribe", _ignore, None)  # fails if another profiler uses CUPTI already
             self._call("set_thread_id_type", _SYSTEM_THREADS)
             self._open()
             self._call("activity_register_callbacks", self._buffer_requested, self._buffer_completed)
@@ -116,20 +116,18 @@ class Cupti(object):
             raise
 
     def flush(self) -> None:
-        """Write what CUPTI has finished; call it while no step is measured."""
+        """Write the records that CUPTI has completed; call it while no step is measured."""
         if self._out is None or os.getpid() != self._process:
             return
         self._quietly("activity_flush_all", 0)
         self._tail(DURING)
 
     def stop(self) -> Optional[Dict[str, Any]]:
-        """Stop recording and close the file. Returns the report for child.json: what was recorded, what was lost, and why."""
+        """Stop recording and close the file. Returns the report for child.json, or None if nothing was being recorded."""
         if self._subscriber is None or os.getpid() != self._process:
             return None
         self._quietly("activity_flush_all", 0)
-        for name, state in self.kinds.items():
-            if state == "on":
-                self._quietly("activity_disable", getattr(self._package.ActivityKind, name))
+        self._disable()
         self._quietly("activity_flush_all", _FORCED)
         self._tail(END)
         with self._lock:
@@ -141,18 +139,18 @@ class Cupti(object):
         return report
 
     def push(self, number: int) -> None:
-        """Tie what this thread launches from now on to the range of this number."""
+        """Tie this thread's launches from now on to the range of this number."""
         self._quietly("activity_push_external_correlation_id", _RANGES, number)
 
     def pop(self, number: int, name: str, thread: int, start: int, end: int) -> None:
-        """Close the range; name, thread and times (CLOCK_MONOTONIC ns) go into the file beside the launches."""
+        """Close the range and write its name, thread and times (CLOCK_MONOTONIC, ns) beside the launches."""
         self._quietly("activity_pop_external_correlation_id", _RANGES)
         self._ranges.append((number, name, thread, start, end))
         if len(self._ranges) >= MOST_RANGES:
             with self._lock:
                 self._write(self._pending())
 
-    # Callbacks: nothing may be raised into CUPTI
+    # Callbacks: they must not raise into CUPTI
 
     def _buffer_requested(self) -> Tuple[Any, int]:
         return BUFFER_BYTES, 0
@@ -192,7 +190,7 @@ class Cupti(object):
             kind = getattr(self._package.ActivityKind, name, None)
             try:
                 if kind is None:
-                    raise NotImplementedError("this cupti-python has no such kind")
+                    raise NotImplementedError("this cupti-python does not have this kind")
                 self._package.activity_enable(kind)
                 self.kinds[name] = "on"
             except Exception as error:
@@ -208,10 +206,13 @@ class Cupti(object):
         self._opened = True
         self._write(activity_records.MAGIC)
 
-    def _undo(self) -> None:
+    def _disable(self) -> None:
         for name, state in self.kinds.items():
             if state == "on":
                 self._quietly("activity_disable", getattr(self._package.ActivityKind, name))
+
+    def _undo(self) -> None:
+        self._disable()
         if self._subscriber is not None:
             self._quietly("unsubscribe", self._subscriber)
             self._subscriber = None
@@ -255,14 +256,14 @@ class Cupti(object):
         best = None
         for _ in range(7):
             before = now_ns()
-            cupti = self._package.get_timestamp()  # has worked before: _load asked for it
+            cupti = self._package.get_timestamp()  # worked before, in _load
             after = now_ns()
             if best is None or after - before < best[2]:
                 best = (cupti, (before + after) // 2, after - before, place)
         return self._encoder.rows("clock", [best])
 
     def _tail(self, place: Any) -> None:
-        """Write what does not come in buffers."""
+        """Write what CUPTI does not deliver in buffers."""
         try:
             with self._lock:
                 self._write(self._pending() + self._losses() + self._clock(place))
@@ -274,7 +275,7 @@ class Cupti(object):
         return self._encoder.rows("ranges", ranges)
 
     def _losses(self) -> Any:
-        """Return the records that CUPTI dropped since the last time: of its global queue, into which all streams record."""
+        """Return a block with the number of records dropped since the last call, from CUPTI's global queue; empty if none."""
         count = ctypes.c_size_t(0)
         self._quietly("activity_get_num_dropped_records", 0, 0, ctypes.addressof(count))
         self.dropped += count.value
@@ -296,13 +297,13 @@ class Cupti(object):
 
 
 def _ignore(userdata: Any, domain: Any, callback_id: int, data: Any) -> None:
-    """Do nothing: CUPTI is subscribed to only so that nobody else can."""
+    """Do nothing: we subscribe to CUPTI only so that nobody else can."""
 
 
 def unavailable() -> Optional[str]:
-    """Return why CUPTI cannot be used in this interpreter, without starting it; None where it seems usable.
+    """Return why CUPTI cannot be used in this interpreter, without starting it; None if it seems usable.
 
-    It asks for devices, which initialises CUDA: for a process of its own.
+    It queries the devices, which initialises CUDA: call it in a process of its own.
     """
     try:
         _load()
@@ -312,7 +313,7 @@ def unavailable() -> Optional[str]:
 
 
 def _load() -> Any:
-    """Return the module cupti.cupti; raise Unavailable where package, library or driver is missing."""
+    """Return the module cupti.cupti; raise Unavailable if the package, library or driver is missing."""
     if sys.version_info < LEAST_PYTHON:
         raise Unavailable(
             "cupti-python needs Python %d.%d or later and this is %d.%d; use --collector nsys or nvprof"
@@ -337,7 +338,7 @@ def _load() -> Any:
 
 
 def driver_version() -> Optional[int]:
-    """Return the newest CUDA that the driver serves, as 1000 * major + 10 * minor; None without a driver."""
+    """Return the newest CUDA version that the driver supports, as 1000 * major + 10 * minor; None without a driver."""
     try:
         version = ctypes.c_int(0)
         if ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version)):
@@ -348,7 +349,7 @@ def driver_version() -> Optional[int]:
 
 
 def without_device() -> Optional[str]:
-    """Return why CUDA finds no device to run on, or None. It initialises CUDA."""
+    """Return why CUDA finds no device to run on, or None. Initialises CUDA."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
         count = ctypes.c_int(0)
@@ -361,17 +362,17 @@ def without_device() -> Optional[str]:
 
 
 def _reason(package: Any, error: Any) -> Optional[str]:
-    """Return in one line what an exception of cupti-python means and what helps."""
+    """Return in one line what an exception of cupti-python means and what to do."""
     text = str(error).split("\n")[0]
     status = getattr(error, "status", None)
     if isinstance(error, getattr(package, "cuptiError", ())) and status is not None:
-        remedy = _REMEDIES.get(int(status), "see CUPTI's list of results")
+        remedy = _REMEDIES.get(int(status), "see CUptiResult in CUPTI's documentation")
         return "%s: %s" % (text, (without_device() if int(status) in _NOT_STARTED else None) or remedy)
     driver = driver_version() or 0
     if "later driver is supported" in text and without_device():
         return without_device()
     if "later driver is supported" in text:
-        return "%s by cupti-python %s and this one serves CUDA %d.%d; %s" % (
+        return "%s by cupti-python %s, and this one supports CUDA %d.%d; %s" % (
             text, _version(), driver // 1000, driver % 1000 // 10,
             'pip install "cupti-python<13"' if driver >= 12040 else "update the driver",
         )  # fmt: skip
@@ -415,7 +416,7 @@ def _function_names(package: Any) -> Callable[..., Any]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the self-check; return 0 when every record that was to be expected arrived."""
+    """Run the self-check; return 0 if every expected record arrived."""
     if len(arguments) != 2 or arguments[0] != "--check":
         print("usage: python -m kernelscope.tracer.inside.cupti --check FOLDER", file=sys.stderr)
         return 2

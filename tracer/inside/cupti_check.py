@@ -1,8 +1,8 @@
-"""Self-check of the CUPTI collector on a machine with a GPU: what was launched against what was recorded.
+"""Self-check of the CUPTI collector on a machine with a GPU: compares what was launched with what was recorded.
 
-The program is CUDA's driver interface through ctypes, so it needs no framework and every count is known: kernels that do
-nothing, copies both ways, a memset, waits, and one CUDA graph. Where PyTorch, CuPy or JAX can be imported, a few of its
-operations run in a process of their own: of these at least as many kernels must arrive.
+The program calls CUDA's driver API through ctypes. It needs no framework, and every count is known: empty kernels, copies both
+ways, a memset, waits, and one CUDA graph. If PyTorch, CuPy or JAX can be imported, a few of its operations run in a process of
+their own; at least as many kernels must arrive.
 """
 
 import collections
@@ -33,11 +33,11 @@ _PTX = b"""
 .address_size 64
 .visible .entry kernelscope_check() { ret; }
 """
-_TARGETS = (b"sm_52", b"sm_75", b"sm_90")  # drivers give up old ones in time
+_TARGETS = (b"sm_52", b"sm_75", b"sm_90")  # drivers drop old ones over time
 
 
 class Failed(Exception):
-    """A call of CUDA failed."""
+    """A CUDA call failed."""
 
 
 class Skipped(Exception):
@@ -45,7 +45,7 @@ class Skipped(Exception):
 
 
 class _Cuda(object):
-    """CUDA's driver library: every function raises Failed when its result is not 0."""
+    """CUDA's driver library: every function raises Failed if its result is not 0."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL("libcuda.so.1")
@@ -62,7 +62,7 @@ class _Cuda(object):
 
 
 def _driver_program(recorder: Recorder) -> Dict[str, Any]:
-    """Launch what is counted; return it by table."""
+    """Launch a known amount of work; return the expected counts by table."""
     cuda = _Cuda()
     context, module, kernel, stream, memory = (ctypes.c_void_p() for _ in range(5))
     cuda.cuInit(0)
@@ -87,7 +87,7 @@ def _driver_program(recorder: Recorder) -> Dict[str, Any]:
         cuda.cuCtxSynchronize()
     recorder.flush()
     if host.raw != b"\x07" * BYTES:
-        raise Failed("the device's memory does not hold what was set")
+        raise Failed("the device's memory does not contain the bytes that were set")
     return {"kernels": LAUNCHES + GRAPH_KERNELS, "copies": 2, "memsets": 1}
 
 
@@ -143,7 +143,7 @@ def _jax_program(recorder: Recorder) -> None:
 
 
 def record(program: str, folder: str) -> Dict[str, Any]:
-    """Run one program ("driver" or a framework) under the collector; return expected, exact and the collector's report."""
+    """Run one program ("driver" or a framework) under the collector; return the expected counts and the collector's report."""
     from kernelscope.tracer.inside import cupti
 
     os.makedirs(folder, exist_ok=True)
@@ -156,7 +156,7 @@ def record(program: str, folder: str) -> Dict[str, Any]:
 
 
 def read_rows(path: str, table: str) -> List[Dict[Any, Any]]:
-    """Return the rows of one table as dictionaries: a reader of nothing but Python's own library, for small files."""
+    """Return the rows of one table as dictionaries. For small files; needs only the standard library."""
     found, place = [], len(activity_records.MAGIC)
     tag, *columns = activity_records.TABLES[table]
     names = [name for name, _, _ in columns]
@@ -173,7 +173,7 @@ def read_rows(path: str, table: str) -> List[Dict[Any, Any]]:
 
 
 def judge(result: Any, path: str) -> List[str]:
-    """Return what is wrong with a recording, one line each; nothing when all is there."""
+    """Return what is wrong with a recording, one line each; empty if it is complete."""
     wrong = []
     recorded = collections.Counter({name: len(read_rows(path, name)) for name in activity_records.TABLES})
     for table, count in result["expected"].items():
@@ -195,19 +195,19 @@ def _judge_ties(path: str) -> List[str]:
     tied = {row["correlation"] for row in read_rows(path, "external") if row["external"] in layers}
     wrong = []
     if sum(row["correlation"] in tied for row in kernels) < LAUNCHES:
-        wrong.append("only %d of %d kernels carry a range" % (sum(row["correlation"] in tied for row in kernels), len(kernels)))
+        wrong.append("only %d of %d kernels have a range" % (sum(row["correlation"] in tied for row in kernels), len(kernels)))
     if sum(row["graph"] != 0 for row in kernels) != GRAPH_KERNELS:
-        wrong.append("%d kernels carry a graph, not %d" % (sum(row["graph"] != 0 for row in kernels), GRAPH_KERNELS))
+        wrong.append("%d kernels have a graph, not %d" % (sum(row["graph"] != 0 for row in kernels), GRAPH_KERNELS))
     if not all(0 < row["start_ns"] <= row["end_ns"] for row in kernels):
-        wrong.append("kernels without times, or that end before they start")
+        wrong.append("some kernels have no times, or end before they start")
     clock = [row["cupti_ns"] for row in read_rows(path, "clock")]
     if kernels and not clock[0] <= min(row["start_ns"] for row in kernels) <= clock[-1]:
-        wrong.append("kernels lie outside of the time between the first and the last reading of the clocks")
+        wrong.append("some kernels are not between the first and the last clock reading")
     return wrong
 
 
 def check(folder: str) -> int:
-    """Run all programs that can run here, each in a process of its own, and print what came of it; return 0 when all is well."""
+    """Run all programs that can run here, each in a process of its own, and print the results; return 0 if all are right."""
     wrong = 0
     programs = ["driver"] + [name for name in FRAMEWORKS if importlib.util.find_spec(name) is not None]
     for program in programs:

@@ -1,7 +1,7 @@
-"""What of paths, command lines and environments may be written down: run folders are passed on.
+"""What may be written down of paths, command lines and environments, since run folders are shared.
 
-No environment but what plan.RECORDED_VARIABLES lists, no home folder or user name (~ stands for both), no value that a name or
-its own look says to be secret.
+Of the environment only plan.RECORDED_VARIABLES; no home folder or user name (~ replaces both); no value that looks secret, by
+its name or by itself.
 """
 
 import os
@@ -21,37 +21,37 @@ _WORD = (
     r"(?:TOKEN|SECRET|PASS|PASSWD|PASSWORD|PASSPHRASE|PWD|CREDENTIALS?|(?:API|ACCESS|PRIVATE|ACCOUNT)?KEY|AUTH|AUTHORIZATION"
     r"|BEARER|COOKIE|PAT)"
 )
-# Of an option that has its value behind it the last word must say it: --tokens 512 and --passes rerun are no secrets.
+# For an option followed by its value, the last word must say so: --tokens 512 and --passes rerun are not secret.
 _SECRET_WORD = re.compile(r"--?(?:[\w.-]*[-_.])?" + _WORD, re.IGNORECASE)
 _SECRET_VARIABLE = re.compile(r"(?:\w*_)?" + _WORD + "(?:_[0-9]+)?", re.IGNORECASE)
 # NAME=VALUE anywhere in an argument, by the name's last word: wandb.api_key=abc, sh -c 'HF_TOKEN=abc python train.py'
 _ASSIGNED = re.compile(r"(?<![A-Za-z0-9])(?:[\w.-]*[-_.])?%s=(\"[^\"]*\"|'[^']*'|[^\s\"',;&]+)" % _WORD, re.IGNORECASE)
 HIDDEN = "(not recorded)"
 
-# A path begins where no letter stands before it; the n of \\n, which JSON writes for the end of a line, is none. It is looked for
-# behind the literal text, here {0}: a pattern that begins with literal text is searched for ten times as fast.
+# No letter may precede a path; the n of \\n, JSON's end of a line, does not count. The test follows the literal text, here {0}:
+# the search for a pattern that begins with literal text is ten times as fast.
 _NO_LETTER = r"(?:(?<![A-Za-z0-9_.~)-]{0})|(?<=\\[bfnrt]{0}))"
 _ENDS = r"(?!\.?[A-Za-z0-9_-])"
-_SPELLINGS = ("/", "\\/", "%2F")  # of what separates a path's parts: as it is, in JSON, in URLs
+_SPELLINGS = ("/", "\\/", "%2F")  # of a path's separator: plain, in JSON, in URLs
 _NAME = r"[^/\s\"'\\:;,<>|*?()]+"
 _HOST = '"host_name": "'  # as torch.profiler writes it
-# what is looked for, pattern, what takes its place
+# literal text, pattern, replacement
 _OTHERS = (
     ("/home/", "/home/" + _NO_LETTER.format("/home/") + _NAME, "~"),
     ("/Users/", "/Users/" + _NO_LETTER.format("/Users/") + _NAME, "~"),
     (":\\", r"\b[A-Za-z]:\\{1,2}Users\\{1,2}" + _NAME, "~"),
     (_HOST, _HOST + '[^"]+', _HOST + "~"),
 )
-_OF_PEOPLE = ("home", "homes", "Users", "users")  # folders in which every folder is somebody's
-_SHORTEST = 8  # characters of a secret that is looked for in files: shorter ones stand in them by chance
+_OF_PEOPLE = ("home", "homes", "Users", "users")  # folders that contain people's home folders
+_SHORTEST = 8  # characters of a secret to search for in files: shorter ones occur by chance
 
 
 def recorded(
     variables: Mapping[str, str], chosen: Optional[Mapping[str, str]] = None, full_paths: bool = False
 ) -> Dict[str, str]:
-    """Return the variables that may be written down and are set, and those that the user chose for this run.
+    """Return the variables that are set and may be written down, and those that the user chose for this run.
 
-    Of a chosen variable whose name looks like that of a secret only the name is written down.
+    If a chosen variable has a name that looks secret, only the name is written down.
     """
     hiding = Hiding(full_paths)
     found = {name: hiding.text(variables[name]) for name in RECORDED_VARIABLES if name in variables}
@@ -61,13 +61,13 @@ def recorded(
 
 
 def command(parts: Sequence[str], full_paths: bool = False) -> List[str]:
-    """Return a command line as it may be written down: without the home folder and the values of secrets."""
+    """Return a command line as it may be written down: without home folders and secret values."""
     hiding = Hiding(full_paths)
     return [hiding.text(_without_secret(part, before)) for before, part in zip([""] + list(parts), parts)]
 
 
 def _without_secret(part: str, before: str) -> str:
-    """Return an argument without its value if it is --SECRET=VALUE, SECRET=VALUE behind --env, or VALUE behind --SECRET."""
+    """Return an argument without its value if it is --SECRET=VALUE, SECRET=VALUE after --env, or VALUE after --SECRET."""
     if _SECRET_WORD.fullmatch(before) and not part.startswith("-"):
         return HIDDEN
     match = _SECRET_OPTION.search(part) if part.startswith("--") or before.startswith("--e") else None
@@ -77,9 +77,9 @@ def _without_secret(part: str, before: str) -> str:
 
 
 def secrets(variables: Mapping[str, str], parts: Sequence[str] = ()) -> List[str]:
-    """Return the values that an environment and a command line keep secret, as far as they are unlike anything else.
+    """Return the secret values of an environment and a command line, those that are unlike anything else.
 
-    Files of a run are searched for them, where an ordinary word must not be overwritten.
+    A run's files are searched for them, and ordinary words there must not be overwritten.
     """
     values = [value for name, value in variables.items() if _SECRET_VARIABLE.fullmatch(name)]
     for before, part in zip([""] + list(parts), parts):
@@ -92,27 +92,27 @@ def secrets(variables: Mapping[str, str], parts: Sequence[str] = ()) -> List[str
 
 
 def _unlike(value: str) -> bool:
-    """Return whether a secret is no path, number or word."""
+    """Return whether a secret is long enough and not a path, number or word."""
     digits = sum(letter.isdigit() for letter in value)
     return len(value) >= _SHORTEST and value[0] not in "/~.:" and 0 < digits < len(value)
 
 
 def homes() -> List[str]:
-    """Return the folders that are the user's home, by any name, the longest first."""
+    """Return the paths of the user's home folder, under all its names, longest first."""
     found = {os.path.expanduser("~")}
     try:
         found.add(pwd.getpwuid(os.getuid()).pw_dir)
     except KeyError:
-        pass  # containers run users that nobody has entered
+        pass  # containers run users without a passwd entry
     found |= {os.path.realpath(home) for home in found}
     usable = [home.rstrip(os.sep) for home in found if os.path.isabs(home) and home.count(os.sep)]
     return sorted({home for home in usable if home and os.path.basename(home)}, key=len, reverse=True)
 
 
 def users() -> List[str]:
-    """Return the user's names, without those that are nobody's: of three letters and more, and not root."""
+    """Return the user's names of at least three letters, without those that name no person, such as root."""
     found = {os.environ.get(name, "") for name in ("USER", "LOGNAME")}
-    # /tmp, which some containers have for a home, names nobody
+    # /tmp, the home folder in some containers, names nobody
     found |= {os.path.basename(home) for home in homes() if os.path.basename(os.path.dirname(home)) in _OF_PEOPLE}
     try:
         found.add(pwd.getpwuid(os.getuid()).pw_name)
@@ -122,11 +122,11 @@ def users() -> List[str]:
 
 
 class Hiding(object):
-    """Takes out what must not be written down. full_paths: home folders and user names stay. known: secrets that are looked for;
-    shapes: whether also for whatever looks like one, which takes longer than all the rest.
+    """Removes what must not be written down. full_paths: keep home folders and user names. known: secrets to search for.
+    shapes: whether to search also for whatever looks like a secret, which takes longer than all the rest.
 
-    As a word of its own a user's name is not known from any other word: it is hidden as a part of a path (/data/NAME/, of its end
-    /tmp/cache_NAME/) and before an @.
+    A user's name alone cannot be told from any other word: it is hidden as part of a path (/data/NAME/), at the end of a part
+    (/tmp/cache_NAME/) and before an @.
     """
 
     def __init__(self, full_paths: bool = False, known: Iterable[str] = (), shapes: bool = True) -> None:
@@ -150,7 +150,7 @@ class Hiding(object):
         return _without_secrets(text) if self.shapes and len(text) >= _SHORTEST else text
 
     def of(self, value: Any) -> Any:
-        """Return plain data, as of JSON, with every text in it as it may be written down."""
+        """Return plain data, as in JSON, with every text as it may be written down."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
@@ -158,14 +158,14 @@ class Hiding(object):
         return [self.of(content) for content in value] if isinstance(value, (list, tuple)) else value
 
     def needed(self, content: Any) -> bool:
-        """Return whether bytes may hold anything that is taken out but for the look of secrets."""
+        """Return whether bytes may contain anything to remove, apart from what only looks like a secret."""
         needles = [needle for needle, _, _ in self._rules] + self._known
         return any(content.find(needle.encode("utf8", "surrogateescape")) >= 0 for needle in needles)
 
     def same_length(self, content: bytes) -> bytes:
-        """Return bytes that are no text as they may be written down, none moved: ~/////x.py is the same path as ~/x.py."""
+        """Return binary content as it may be written down, with no byte moved: ~/////x.py is the same path as ~/x.py."""
         for value in self._known:
-            found = value.encode("utf8", "surrogateescape")  # as os.environ gives what is no UTF-8
+            found = value.encode("utf8", "surrogateescape")  # as os.environ represents what is not UTF-8
             content = content.replace(found, b"x" * len(found))
         for needle, pattern, _ in self._own:
             if needle.encode("utf8", "surrogateescape") in content:
@@ -176,9 +176,10 @@ class Hiding(object):
 
 
 def _of_home(home: str, nobodys: bool) -> Iterator[Any]:
-    """Yield the rules for a home folder, as it is spelled; see _OTHERS.
+    """Yield the rules for a home folder, one for each spelling; see _OTHERS.
 
-    nobodys: its name is no person's, as that of /root and /tmp: no letter may stand before it, as in /var/tmp and names of XLA.
+    nobodys: its name is not a person's (/root, /tmp). Then no letter may precede it, as one does in /var/tmp and in XLA's
+    names.
     """
     for separator in _SPELLINGS:
         spelled = home.replace("/", separator)
@@ -186,14 +187,14 @@ def _of_home(home: str, nobodys: bool) -> Iterator[Any]:
 
 
 def _slashes(found: Match[bytes]) -> bytes:
-    """Return the same path as ~, as long as what was found."""
+    """Return ~ with slashes, the same path, as long as the match."""
     return b"~" + b"/" * (len(found[0]) - 1)
 
 
 def _at_beginnings(content: bytes, home: bytes) -> bytes:
-    """Return bytes without a home folder that is nobody's where protobuf's texts begin.
+    """Return bytes without a home folder that names nobody, at the beginnings of protobuf's strings.
 
-    Before each stands its length, which may be a letter.
+    A string follows its length, which may be a letter.
     """
 
     def hidden(found: Any) -> Any:
@@ -204,7 +205,7 @@ def _at_beginnings(content: bytes, home: bytes) -> bytes:
 
 
 def _of_user(name: str) -> Tuple[Any, str, str]:
-    """Return the rule for a user's name: as a part of a path, as the end of one, and in NAME@HOST."""
+    """Return the rule for a user's name: as a part of a path, at the end of one, and in NAME@HOST."""
     literal = re.escape(name)
     part, end = r"(?<=/{0})(?=[/\"'\s:;,)\]\\]|\Z)", r"(?<=[_-]{0})(?=/)"
     places = (part, end, _NO_LETTER + r"(?=@[A-Za-z0-9])")
@@ -213,20 +214,20 @@ def _of_user(name: str) -> Tuple[Any, str, str]:
 
 @lru_cache(maxsize=32)
 def source(text: str) -> str:
-    """Return a program's text without what looks like a secret: before anything writes it."""
+    """Return a program's text without what looks like a secret. Use it before anything writes the text."""
     return _without_secrets(text)
 
 
 def _without_secrets(text: str) -> str:
-    """Return a text without what looks like a secret, its lines as many as they were."""
+    """Return a text without what looks like a secret; the number of lines stays the same."""
     for start, end in reversed(_looking_like_one(text)):
         text = text[:start] + HIDDEN + "\n" * text.count("\n", start, end) + text[end:]
     return text
 
 
 def _looking_like_one(text: str) -> List[Tuple[int, int]]:
-    """Return where a text holds what looks like a secret: from and to which character, in order."""
-    from kernelscope.tracer.inside import secret_values  # it compiles its patterns, which takes a while
+    """Return where a text contains what looks like a secret: first and past-the-end character, in order."""
+    from kernelscope.tracer.inside import secret_values  # slow to import: it compiles its patterns
 
     content = text.encode("utf8", "surrogateescape")
     found = [(span.start, span.end) for span in secret_values.spans(content)]
@@ -236,10 +237,10 @@ def _looking_like_one(text: str) -> List[Tuple[int, int]]:
 
 
 def _characters(content: bytes, place: int) -> int:
-    """Return how many characters these bytes are up to a place."""
+    """Return the number of characters in these bytes before a place."""
     return len(content[:place].decode("utf8", "surrogateescape"))
 
 
 def without_home(text: str) -> str:
-    """Return the text with home folders and the user's name written as ~: run folders are passed on, user names are not."""
+    """Return a text that may be shared: home folders and the user's name become ~, and what looks like a secret is hidden."""
     return Hiding().text(text)

@@ -1,6 +1,6 @@
-"""What is said to be there stays there when the power goes: it is handed to the disk first, then named.
+"""Writes that survive a power cut: the content goes to the disk first, then the file gets its name.
 
-A rename may reach the disk before the content of what is renamed does; fsync(2) is what orders them.
+A rename may reach the disk before the content of the renamed file; fsync(2) orders the two.
 """
 
 import errno
@@ -8,11 +8,11 @@ import os
 from typing import Union
 
 Place = Union[str, "os.PathLike[str]"]
-_WITHOUT = (errno.EINVAL, errno.ENOTSUP)  # file systems that know no fsync
+_WITHOUT = (errno.EINVAL, errno.ENOTSUP)  # file systems without fsync
 
 
 def write_text(path: Place, text: str) -> None:
-    """Replace a file as a whole: a reader sees the old or the new one, also after a kill, a full disk or a power cut."""
+    """Replace a file atomically: readers see the old or the new one, also after a kill, a full disk or a power cut."""
     new = "%s.new" % os.fspath(path)
     with open(new, "w", encoding="utf8") as out:
         out.write(text)
@@ -20,14 +20,14 @@ def write_text(path: Place, text: str) -> None:
 
 
 def replace(new: Place, path: Place) -> None:
-    """Give a file or folder that is written its name."""
+    """Give a completely written file or folder its name."""
     flush(new)
     os.replace(new, path)
     _flush(os.path.dirname(os.path.abspath(path)))
 
 
 def flush(path: Place) -> None:
-    """Hand a file, or a folder with all in it, to the disk."""
+    """Flush a file, or a folder with everything in it, to the disk."""
     for folder, _, names in os.walk(path):
         for name in names:
             one = os.path.join(folder, name)

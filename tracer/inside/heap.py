@@ -1,20 +1,20 @@
-"""What profilers do to the heap, and what is done about it.
+"""How profilers disturb the heap, and the countermeasures.
 
-A profiler keeps small records of every operator between the large blocks that a framework gives back and takes again each step.
-The holes then are too small for the next step, which goes on in pages that nobody has touched: thousands of page faults a step,
-in the time of whatever kernel is the first to write there, and the process grows. A heap that is kept (see the steady conditions)
-is filled with pages before operators are recorded; any other is trimmed once the records are gone.
+A profiler keeps small records of every operator between the large blocks that a framework frees and allocates again each step.
+The gaps become too small for the next step, which goes on in untouched pages: thousands of page faults per step, in the time of
+whichever kernel writes there first, and the process grows. A heap that keeps freed memory (see the steady conditions) is filled
+with pages before operators are recorded; any other heap is trimmed once the records are gone.
 """
 
 import ctypes
 import os
 
-KEPT = "MALLOC_TRIM_THRESHOLD_"  # set where the heap keeps what is freed
-SPARE_BYTES = 512 << 20  # some ten MiB a step are used up
+KEPT = "MALLOC_TRIM_THRESHOLD_"  # set if the heap keeps freed memory
+SPARE_BYTES = 512 << 20  # some ten MiB are used up per step
 
 
 def touch() -> None:
-    """Take memory from the heap, write to all of it and give it back, so that its pages are there; only where it is kept."""
+    """Allocate memory, write to all of it and free it, so that its pages exist; only if the heap keeps freed memory."""
     if KEPT not in os.environ:
         return
     library = ctypes.CDLL(None)
@@ -28,7 +28,7 @@ def touch() -> None:
 
 
 def trim() -> None:
-    """Give pages that are free back to the system, wherever they lie; nothing where the C library is not glibc."""
+    """Return free pages to the system, wherever they lie; does nothing unless the C library is glibc."""
     give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if give_back is not None:
         give_back(0)

@@ -1,11 +1,11 @@
-"""Timing of the calls that one shared library makes into another, where the callee prints nothing.
+"""Time the calls that one shared library makes into another, if the callee prints nothing.
 
 A library calls functions of other libraries through slots of its procedure linkage table. Writing the address of our own
-function into a slot makes exactly that library's calls come here first; nobody else's are touched, and no file is changed.
+function into a slot redirects exactly that library's calls; no other calls are affected, and no file is changed.
 Sources: System V ABI, AMD64 supplement, chapter 5 (program loading and dynamic linking); elf(5).
 
-Only for 64-bit x86 Linux with slots that are writable (no full RELRO); elsewhere `Library.replace` returns False and the
-caller says what could not be had. The caller must hold no lock of the interpreter while in the library, or calls from its other
+Only for 64-bit x86 Linux with writable slots (no full RELRO). Elsewhere `Library.replace` returns False, and the caller says
+what is not available. The caller must not hold the interpreter's lock while in the library, or calls from the library's other
 threads would wait forever.
 """
 
@@ -25,7 +25,7 @@ _SHT_RELA, _SHT_DYNSYM = 4, 11
 
 
 def mappings() -> List[Tuple[int, int, str, int, str]]:
-    """Return [(start, end, permissions, offset, path)] of the process's memory that comes from files."""
+    """Return [(start, end, permissions, offset, path)] of the process's memory that is mapped from files."""
     found = []
     with open("/proc/self/maps") as maps:
         for line in maps:
@@ -45,7 +45,7 @@ def loaded(fragment: str) -> Optional[str]:
 
 
 def call_slots(path: str) -> Dict[str, int]:
-    """Return {symbol: offset of its slot from the library's base address} of an ELF file; empty for what is no such file."""
+    """Return {symbol: offset of its slot from the library's base address} of an ELF file; empty for any other file."""
     with open(path, "rb") as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         try:
@@ -74,17 +74,17 @@ def _call_slots(data: Any) -> Dict[str, int]:
 
 
 class Library(object):
-    """A loaded library whose calls to another can be replaced. Keep the object: it keeps the replacements alive."""
+    """A loaded library whose calls to another can be replaced. Keep a reference: it keeps the replacements alive."""
 
     def __init__(self, caller: str, callee: str) -> None:
-        """Take the paths of two loaded libraries: whose calls are replaced, and where the real functions are."""
+        """Take the paths of two loaded libraries: the one whose calls are replaced, and the one with the real functions."""
         places = [place for place in mappings() if place[4] == caller]
         self.callee = ctypes.CDLL(callee)
         self._base = min(start for start, _, _, offset, _ in places if offset == 0)
         self._writable = [(start, end) for start, end, allowed, _, _ in places if "w" in allowed]
         self._slots = call_slots(caller) if supported() else {}
         self._kept: List[Any] = []
-        self._before: Dict[Any, Any] = {}  # slot -> the address that stood there first
+        self._before: Dict[Any, Any] = {}  # symbol -> the original address in its slot
 
     def replace(self, symbol: str, prototype: Any, make: Callable[..., Any]) -> bool:
         """Send the calls of `symbol` to make(original); return whether that was possible.
@@ -106,12 +106,12 @@ class Library(object):
         return True
 
     def restore(self, symbols: Iterable[str]) -> None:
-        """Let the calls of these symbols go where they went before; replacements stay alive, as another thread may be in one."""
+        """Restore the original targets of these symbols; replacements stay alive, as another thread may be inside one."""
         for symbol in symbols:
             if symbol in self._before:
                 ctypes.c_void_p.from_address(self._base + self._slots[symbol]).value = self._before.pop(symbol)
 
 
 def supported() -> bool:
-    """Return whether this platform's slots are known."""
+    """Return whether calls can be replaced on this platform."""
     return sys.platform.startswith("linux") and platform.machine() == "x86_64" and ctypes.sizeof(ctypes.c_void_p) == 8

@@ -1,6 +1,6 @@
-"""Signals that the program handles, such as Ctrl-C's or a timer's, wait while something is done that must not be cut in two."""
+"""Defer signals that the program handles, such as Ctrl-C or a timer, while something must not be interrupted."""
 
-import _signal  # type: ignore[import-not-found]  # what signal calls, without a search for names: six times as quick
+import _signal  # type: ignore[import-not-found]  # what signal calls, without looking up names: six times as fast
 import signal
 import threading
 from contextlib import contextmanager
@@ -15,10 +15,10 @@ _SIGNALS = tuple(map(int, (
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Keep a signal that comes during the block until its end, where it does what it would have done.
+    """Hold a signal that arrives during the block until its end, then handle it as usual.
 
-    Only those that Python would handle at all: in the main thread, and neither ignored nor left to the system. A process started
-    in the block does not inherit this, as signals that are caught are not in a new program.
+    Only signals that Python handles: in the main thread, and neither ignored nor left to the system. A process started in the
+    block does not inherit this, as a new program does not keep caught signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -42,18 +42,18 @@ def _handle_late(handler: Any, number: int, frame: Optional[FrameType]) -> None:
 
 
 def raised_late(error: BaseException) -> bool:
-    """Return whether a handler raised this at the end of a block, in which all was done that was to be done."""
+    """Return whether a handler raised this at the end of a block, whose own work was complete."""
     return any(frame.f_code is _handle_late.__code__ for frame in _frames(error))
 
 
 def raised_by_a_handler(error: BaseException) -> bool:
-    """Return whether a signal's handler of the program raised this, wherever it interrupted us: the program is to get it."""
+    """Return whether one of the program's signal handlers raised this, wherever it interrupted us: it is for the program."""
     codes = [getattr(signal.getsignal(number), "__code__", None) for number in _SIGNALS]
     return any(frame.f_code is code for frame in _frames(error) for code in codes)
 
 
 def _frames(error: BaseException) -> Iterator[FrameType]:
-    """Yield the frames through which an exception came, the outermost first."""
+    """Yield the frames through which an exception came, outermost first."""
     trace = error.__traceback__
     while trace is not None:
         yield trace.tb_frame

@@ -1,4 +1,4 @@
-"""What a child is held to: how much it may allocate, and that it does not outlive the process that started it."""
+"""Limits of a child: how much it may allocate, and that it does not outlive the process that started it."""
 
 import ctypes
 import os
@@ -10,41 +10,41 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def memory(most_bytes: int) -> None:
-    """Let further allocations fail once the process has so many bytes of its own writable memory, as they do when memory is out.
+    """Make allocations fail, as if memory had run out, once the process has this many bytes of private writable memory.
 
-    RLIMIT_DATA counts private writable memory (Linux 4.7 and later), touched or not, and no address space that is only reserved,
-    of which CUDA and XLA take more than any machine has.
+    RLIMIT_DATA counts private writable memory (Linux 4.7 and later), touched or not. It does not count address space that is
+    only reserved; CUDA and XLA reserve more than any machine has.
     """
     resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most_bytes))
 
 
 def end_with_parent() -> None:
-    """Ask the kernel for SIGKILL when the parent ends, however that happens; where there is no prctl nothing is asked.
+    """Ask the operating system to send SIGKILL when the parent ends, for any reason; without prctl, do nothing.
 
-    The closed pipe ends the child too, once it looks at it.
+    The closed pipe ends the child too, but only once the child reads it.
     """
     _asking(signal.SIGKILL)()
 
 
 def ending_with_us(number: int) -> Callable[[], None]:
-    """Return what a process calls between its fork and its program: it gets this signal when we end, however that happens.
+    """Return a function for a new process to call between fork and exec, to get this signal when we end for any reason.
 
-    What it starts itself does not.
+    Processes that it starts do not get the signal.
     """
     parent, ask = os.getpid(), _asking(number)
 
     def between() -> None:
         ask()
-        if os.getppid() != parent:  # we ended before that
+        if os.getppid() != parent:  # we ended before the request
             os.kill(os.getpid(), number)
 
     return between
 
 
 def _asking(number: int) -> Callable[[], Any]:
-    """Return what asks the kernel for this signal when the parent ends, and nothing where there is no prctl.
+    """Return a function that asks the operating system for this signal when the parent ends; without prctl, it does nothing.
 
-    The library is loaded here: after a fork among threads a lock of the loader may be held.
+    The library is loaded here: after a fork of a process with threads, a lock of the loader may be held.
     """
     try:
         prctl = ctypes.CDLL(None).prctl

@@ -9,7 +9,7 @@ from kernelscope.tracer.inside.own import open, os
 
 
 def profiler(functions: Iterable[Callable[..., Any]]) -> Any:
-    """Return a LineProfiler over these functions; raise ImportError where line_profiler is not installed."""
+    """Return a LineProfiler over these functions; raise ImportError if line_profiler is not installed."""
     from line_profiler import LineProfiler
 
     line_profiler = LineProfiler()
@@ -21,8 +21,8 @@ def profiler(functions: Iterable[Callable[..., Any]]) -> Any:
 def save(line_profiler: Any, folder: str, roots: Sequence[str]) -> None:
     """Write lines.json: per function its file, name, first line, source lines and (line, hits, time) as counted.
 
-    Times are in the profiler's own unit, whose length in seconds stands beside them. Paths are cut at `roots`, so that a
-    staged copy of a file has the name that it has in the project.
+    Times are in the profiler's own unit; its length in seconds is written beside them. Paths are relative to `roots`, so a
+    staged copy of a file has the same name as in the project.
     """
     stats = line_profiler.get_stats()
     functions = []
@@ -41,7 +41,7 @@ def save(line_profiler: Any, folder: str, roots: Sequence[str]) -> None:
 
 
 def shortened(path: str, roots: Sequence[str]) -> str:
-    """Return a path from the first of these folders that it is in, else as it is."""
+    """Return a path relative to the first of these folders that contains it; unchanged if none does."""
     for root in roots:
         if path.startswith(root + os.sep):
             return path[len(root) + 1 :]
@@ -49,9 +49,9 @@ def shortened(path: str, roots: Sequence[str]) -> str:
 
 
 def source(path: str, first_line: int, whole: bool = False) -> Optional[List[str]]:
-    """Return the lines of the block that starts at `first_line`, without secrets, or an empty list when it cannot be read.
+    """Return the lines of the block that starts at `first_line`, without secrets; empty if it cannot be read.
 
-    whole: all lines from there on, for a module.
+    whole: return all lines from there on, for a module.
     """
     try:
         with open(path, encoding="utf8", errors="replace") as file:

@@ -1,4 +1,4 @@
-"""How much memory processes have resident, and how much is left."""
+"""The resident memory of processes, and the memory still available."""
 
 from typing import Any, Dict, Optional
 
@@ -6,9 +6,9 @@ from kernelscope.tracer.inside.own import open
 
 
 def resident(processes: Any = ("self",)) -> Dict[str, Optional[int]]:
-    """Return peak and present resident memory of all these processes together, in bytes; nothing where /proc does not tell.
+    """Return the summed peak and current resident memory of these processes, in bytes; empty if /proc does not tell.
 
-    processes: ids, or "self". Pages that several of them share count once for each; the sum of peaks is that of each one's own.
+    processes: ids, or "self". Shared pages count once for each process; the peaks may have occurred at different times.
     """
     found: Dict[Any, Any] = {}
     for process in processes:
@@ -18,7 +18,7 @@ def resident(processes: Any = ("self",)) -> Dict[str, Optional[int]]:
 
 
 def available() -> Optional[int]:
-    """Return how many bytes the system can still give without swapping; nothing where /proc does not tell."""
+    """Return how many bytes the system can still provide without swapping; None if /proc does not tell."""
     try:
         with open("/proc/meminfo") as file:
             return next((int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:")), None)

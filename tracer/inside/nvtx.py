@@ -1,7 +1,7 @@
 """NVTX ranges through ctypes.
 
-The `nvtx` package hands out silent dummy domains under older Nsight Systems (its releases from 0.2.12 on ask for a function
-that those do not implement), and it cannot be installed under Python 3.6. The C library behind it does both, so it is called
+The `nvtx` package returns silent dummy domains under older Nsight Systems (since release 0.2.12 it needs a function that they
+do not implement), and it cannot be installed under Python 3.6. The C library behind it has neither problem, so it is called
 directly, in the default domain.
 """
 
@@ -32,7 +32,7 @@ class Nvtx(object):
         return sum(self.names.values())
 
     def push(self, name: str) -> None:
-        """Open a range; the counts of emitted ranges let a capture be checked for losses."""
+        """Open a range and count it; with the counts, a capture can be checked for losses."""
         self._push(name.encode("utf8", "replace"))
         self.names[name] = self.names.get(name, 0) + 1
 
@@ -59,7 +59,7 @@ def _candidates() -> Iterator[str]:
 
 
 def load(wanted: bool = False) -> "Optional[Nvtx]":
-    """Return an Nvtx, or None when no tool listens (and none is `wanted` to) or no library can be loaded."""
+    """Return an Nvtx; None if no tool listens and ranges are not `wanted`, or if no library can be loaded."""
     if not wanted and not listening():
         return None
     for path in _candidates():

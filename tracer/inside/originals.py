@@ -1,6 +1,6 @@
-"""What runs within a program takes these functions from here: as they were when the first framework was imported.
+"""Functions for our code inside a program, as they were when the first framework was imported.
 
-Modules of ours that are loaded later would find what the program has put in their places. See `own` for what is kept earlier.
+Those of our modules that are loaded later would find the program's replacements. See `own` for what is kept earlier.
 """
 
 from json import dump as dump
@@ -11,5 +11,5 @@ from typing import Any
 
 
 def load(file: Any) -> Any:
-    """Return the object of a JSON file; json's own function calls another one of its module."""
+    """Return the content of a JSON file; json.load itself would call the json module's current `loads`."""
     return loads(file.read())

@@ -1,6 +1,6 @@
-"""What runs within a program takes `open` and `os` from here: as they were when the interpreter started.
+"""`open` and `os` for our code inside a program, as they were when the interpreter started.
 
-A program may put its own in their places, a mock while it trains say. That is meant for its own calls, and would make ours fail.
+A program may replace them, for example with a mock while it trains. That is meant for its own calls and would make ours fail.
 Functions of modules that are loaded later are in `originals`.
 """
 
@@ -21,7 +21,7 @@ if not MYPY:
     _Function = type(lambda: None)
 
     def _kept(module):
-        """Return a copy of a module, in which nobody else replaces anything; its functions call each other."""
+        """Return a private copy of a module, which nobody else changes; its functions call each other."""
         copy = type(module)(module.__name__)
         vars(copy).update(vars(module))
         for name, function in vars(module).items():
@@ -34,7 +34,7 @@ if not MYPY:
     os = _kept(_shared)
     os.path = path = _kept(_shared.path)
     path.os = os
-    _generic = _kept(genericpath)  # where os.path has exists, isfile and others from
+    _generic = _kept(genericpath)  # os.path has exists, isfile and others from it
     _generic.os = os
     for _name, _function in vars(genericpath).items():
         if getattr(path, _name, None) is _function and isinstance(_function, _Function):
@@ -42,7 +42,7 @@ if not MYPY:
     _open = io.open
 
     def open(*arguments, **keywords):
-        """Open a file; where the program has used up its descriptors, one that was kept for this makes room."""
+        """Open a file; if the program has used up its descriptors, one that is reserved for this makes room."""
         while True:
             try:
                 return _open(*arguments, **keywords)

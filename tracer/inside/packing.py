@@ -1,4 +1,4 @@
-"""Compression of what a framework's profiler wrote: whoever compresses by itself, gzip too, takes the program's `open`."""
+"""Compress the files of a framework's profiler with our own `open`; others, such as gzip.open, would use the program's."""
 
 import gzip
 import shutil
@@ -7,7 +7,7 @@ from kernelscope.tracer.inside.own import open, os
 
 
 def pack(path: str, level: int) -> str:
-    """Replace a file by a compressed one, of a level from 1 to 9; return its path, which ends in .gz."""
+    """Replace a file by a compressed one (level 1 to 9); return its path, which ends in .gz."""
     packed = path + ".gz"
     with open(path, "rb") as source, open(packed, "wb") as target:
         with gzip.GzipFile(fileobj=target, mode="wb", compresslevel=level) as out:

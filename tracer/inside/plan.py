@@ -1,20 +1,21 @@
-"""What a run consists of: its passes, their order, and what children are given. Shared by all that start children."""
+"""The plan of a run: its passes, their order, and the children's environment. Shared by everything that starts children."""
 
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 PASSES = ("check", "clean", "layers", "kernels", "lines")
-REPEATED = ("clean", "kernels")  # times are compared: the clean pass for its interval, the kernels one to choose among
-WHOLE = "whole"  # the mode of a program without steps: all of it is one
-WINDOW_STEPS = 5  # steps of one turn: short against the machine's drift, long against the switch between children
+REPEATED = ("clean", "kernels")  # times are compared: clean passes give an interval, of kernels passes one is chosen
+WHOLE = "whole"  # the mode of a program without steps: the whole program is one step
+WINDOW_STEPS = 5  # steps per turn: short compared with the machine's drift, long compared with switching children
 HOST_BATCHES = 8  # distinct batches that are cycled through
-# In steady conditions the clean pass goes on until a restart has measured so much of each side, or has so many windows: of LeNet
-# against itself, six windows a restart left medians 2% apart, sixty 0.3%, and starting the processes takes longer than either.
+# In steady conditions, the clean pass goes on until a restart has measured each side this long, or for this many windows. With
+# LeNet against itself, six windows per restart left medians 2% apart, sixty 0.3%; starting the processes takes longer than
+# either.
 STEADY_NS = 2000000000
 STEADY_WINDOWS = 100
-WARMUP_S = 30.0  # a loop that is not steady by then is measured as it is, and said to be unsteady
+WARMUP_S = 30.0  # a loop that is not steady by then is measured anyway and reported as unsteady
 RUN_SCHEMA = "kernelscope/run/1"
 
-# The C library's allocator gives memory back and faults it in again each step; spinning threads disturb whoever runs next.
+# The C library's allocator returns memory and faults it in again each step; spinning threads disturb whoever runs next.
 STEADY_VARIABLES = {
     "MALLOC_MMAP_THRESHOLD_": "1073741824",
     "MALLOC_TRIM_THRESHOLD_": "4294967296",
@@ -22,7 +23,7 @@ STEADY_VARIABLES = {
     "OMP_WAIT_POLICY": "passive",
 }
 
-# The variable that says how many threads compute, where it is not OpenMP's.
+# The variable for the number of computing threads, if it is not OpenMP's.
 THREADS_VARIABLE = {
     "tensorflow": "TF_NUM_INTRAOP_THREADS",
     "keras-tensorflow": "TF_NUM_INTRAOP_THREADS",
@@ -30,7 +31,7 @@ THREADS_VARIABLE = {
     "keras-jax": "NPROC",
 }
 
-# Only these environment variables are ever recorded: profilers that record all of them have published people's tokens.
+# Only these environment variables are ever recorded: profilers that record all variables have published people's tokens.
 RECORDED_VARIABLES = (
     "ATEN_CPU_CAPABILITY", "CUBLAS_WORKSPACE_CONFIG", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LAUNCH_BLOCKING",
     "CUDA_MODULE_LOADING", "CUDA_VISIBLE_DEVICES", "DNNL_DEFAULT_FPMATH_MODE", "DNNL_MAX_CPU_ISA",
@@ -54,9 +55,9 @@ RECORDED_VARIABLES = (
 
 
 def order(repeats: int, passes: Sequence[str] = PASSES) -> List[Tuple[str, int]]:
-    """Return (pass, repeat) in the order in which they run, repeats counted from 1; passes: those that are wanted.
+    """Return (pass, repeat) in the order in which they run, with repeats counted from 1. passes: the requested ones.
 
-    The passes of one repeat stand together: machines drift over minutes, and what was recorded is put beside what was clean.
+    The passes of one repeat run together: machines drift over minutes, and recorded passes are compared with clean ones.
     """
     planned = []
     for number in range(1, repeats + 1):
@@ -65,15 +66,15 @@ def order(repeats: int, passes: Sequence[str] = PASSES) -> List[Tuple[str, int]]
 
 
 def windows(steps: int) -> List[int]:
-    """Return the number of steps of each window of one repeat of a pass."""
+    """Return the number of steps in each window of one repeat of a pass."""
     whole, rest = divmod(steps, WINDOW_STEPS)
     return [WINDOW_STEPS] * whole + ([rest] if rest else [])
 
 
 def window(planned: List[int], number: int, measured_ns: float, name: str, steady: bool) -> int:
-    """Return the number of steps of the next window, the one of this number; 0 when the pass of this name has had enough.
+    """Return the number of steps in the next window, which has this number; 0 if the pass of this name is done.
 
-    planned: as `windows` gives them. measured_ns: what the steps before took, of a side on average.
+    planned: the result of `windows`. measured_ns: how long the steps so far took, on average over the sides.
     """
     if number < len(planned):
         return planned[number]
@@ -82,7 +83,7 @@ def window(planned: List[int], number: int, measured_ns: float, name: str, stead
 
 
 def child_variables(environ: Mapping[str, str], threads: Optional[int], device: str, steady: bool = False) -> Dict[str, str]:
-    """Return the environment that every child starts from: `environ` without what redirects imports, with what was asked for."""
+    """Return the environment that every child starts with: `environ` without import paths, plus the requested settings."""
     variables = {name: value for name, value in environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     variables.update({"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONDONTWRITEBYTECODE": "1"})
     if steady:

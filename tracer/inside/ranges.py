@@ -1,4 +1,4 @@
-"""Ranges around steps, phases and layers, recorded in memory and, where a tool listens, emitted as NVTX.
+"""Ranges around steps, phases and layers, recorded in memory and, if a tool listens, emitted as NVTX.
 
 A range belongs to the thread that opened it and nests in the ranges open on that thread. Categories are "step", "data",
 "phase", "layer" and "sync"; `layer` and `phase` say what the time inside belongs to (see the Trace's documentation).
@@ -29,10 +29,10 @@ def native_thread_id() -> int:
 
 
 class Recorder(object):
-    """Collects steps always, and ranges while `layers` is on; `flush` writes what was collected since the last flush.
+    """Always collects steps, and ranges while `layers` is on; `flush` writes what was collected since the last flush.
 
-    nvtx: an object with push(name) and pop(), or None. marker_fd: a file descriptor into which each range's begin and end is
-    written as a line, so that a library's untimed output in the same stream can be placed between them. correlator: an object
+    nvtx: an object with push(name) and pop(), or None. marker_fd: a file descriptor to which each range's begin and end are
+    written as lines, so that a library's untimed output in the same stream can be placed between them. correlator: an object
     with push(number) and pop(number, name, thread, start, end), or None (see cupti).
     """
 
@@ -50,10 +50,10 @@ class Recorder(object):
         self._begun = 0
         self._before: Any = None
         self._steps: List[Any] = []
-        self._ranges: List[Any] = []  # RANGE_FIELDS of each, one after the other
+        self._ranges: List[Any] = []  # flat: the RANGE_FIELDS of one range after the other
         self._numbers = itertools.count(1)
         self._local = threading.local()
-        self._thread: Optional[int] = None  # that steps, and the ranges that are open on it, the outermost first
+        self._thread: Optional[int] = None  # the thread that steps, and its open ranges, outermost first
         self._open: List[Any] = []
 
     def _stack(self) -> List[Any]:
@@ -84,7 +84,7 @@ class Recorder(object):
         return number
 
     def pop(self) -> None:
-        """Close the innermost range of the calling thread; a close without an open range is ignored."""
+        """Close the innermost range of the calling thread; ignored if none is open."""
         if not self.layers:
             return
         stack = self._stack()
@@ -95,10 +95,10 @@ class Recorder(object):
         """Close the innermost range of the calling thread, whose stack this is."""
         start, category, name, layer, phase, number = stack.pop()
         if self.marker_fd is not None:
-            # written before the range ends: what marking costs belongs to the range that is marked, not to the one around it
+            # written before the range ends: the cost of marking belongs to the marked range, not to the one around it
             self._mark(b"@kernelscope %d E %s\n" % (now_ns(), name.encode("utf8", "replace")))
         end = now_ns()
-        # without a tuple for each: objects that hold others and stay have Python's garbage collector look at all there are
+        # no tuple for each: containers that stay make Python's garbage collector look at all objects
         self._ranges.extend((self._local.thread, start, end, category, name, layer, phase, self.step))
         if self.correlator is not None:
             self.correlator.pop(number, name, self._local.thread, start, end)
@@ -106,16 +106,16 @@ class Recorder(object):
             self.nvtx.pop()
 
     def _mark(self, line: bytes) -> None:
-        """Write a mark among what libraries print; where the disk is full or files may not grow, no more are."""
+        """Write a mark into the libraries' output; stop marking if the disk is full or files may not grow."""
         try:
             os.write(self.marker_fd, line)
         except OSError:
             self.marker_fd = None
 
     def close(self, number: Optional[int]) -> None:
-        """Close the range of this number, which `push` returned, and those opened in it; nothing where it is closed already.
+        """Close the range of this number, which `push` returned, and those opened in it; do nothing if it is closed already.
 
-        For ranges that may reach beyond a step's end, which closes all ranges of its thread.
+        For ranges that may extend beyond a step's end, which closes all ranges of its thread.
         """
         if number is None or not self.layers:
             return
@@ -131,9 +131,9 @@ class Recorder(object):
             self.pop()
 
     def close_parts(self, number: Optional[int], since: Optional[int], name: str, phase: str) -> None:
-        """Close the range of this number; where a step's end closed it, record what of it is in the present step, as `name`.
+        """Close the range of this number; if a step's end closed it, record its part in the present step, as `name`.
 
-        since: when the last such step had ended.
+        since: when the last such step ended.
         """
         if number is None or not self.layers:
             return
@@ -151,7 +151,7 @@ class Recorder(object):
         return None
 
     def loading(self) -> bool:
-        """Return whether the calling thread is making a batch ready: what it calls meanwhile is input, and no layer's."""
+        """Return whether the calling thread is loading a batch: its calls then belong to the input, not to a layer."""
         return any(entry[1] == "data" for entry in self._stack())
 
     def ranged(
@@ -171,7 +171,7 @@ class Recorder(object):
         return inside
 
     def around(self, category: str, name: str, phase: str, layer: Optional[str] = None) -> Callable[..., Any]:
-        """Return what puts a range around each call of a function; a step may end within the call."""
+        """Return a decorator that puts a range around each call; a step may end within the call."""
         push, close = self.push, self.close
 
         def ranged(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -187,10 +187,10 @@ class Recorder(object):
         return ranged
 
     def steps(self, batches: Iterator[Any], count: int, warmup: bool = False) -> Iterator[Any]:
-        """Yield `count` items of the iterator `batches`; a step lasts from asking for its batch until the next is asked for.
+        """Yield `count` items of the iterator `batches`; a step lasts from the request for its batch to the next request.
 
-        The last step ends when the loop comes back for a batch that does not exist, so the loop's own work after the last
-        batch is inside the step, and waiting between windows is outside of every step.
+        The last step ends when the loop asks for a batch that does not exist. So the loop's own work after the last batch is
+        inside the step, and waiting between windows is outside every step.
         """
         for number in range(count):
             self.begin_step()
@@ -203,7 +203,7 @@ class Recorder(object):
             self.end_step(warmup)
 
     def begin_step(self, since: Optional[int] = None) -> None:
-        """Begin a step on the calling thread. since: when it began, where the work of steps goes on between them."""
+        """Begin a step on the calling thread. since: when it began, if the steps' work goes on between them."""
         self.step += 1
         self._open = self._stack()
         self._thread = self._local.thread
@@ -213,7 +213,7 @@ class Recorder(object):
         self.push("step", "step %d" % self.step)
 
     def end_step(self, warmup: bool = False) -> Tuple[int, int]:
-        """End the step with all ranges that are open on the calling thread; return when it began and ended."""
+        """End the step and all ranges that are open on the calling thread; return when it began and ended."""
         stack = self._stack()
         while stack and self.layers:
             self.pop()
@@ -224,10 +224,10 @@ class Recorder(object):
         return self._begun, end
 
     def ended(self, stamps: Sequence[Any], warmup: bool, windows: Sequence[Optional[int]]) -> None:
-        """Take over ends of steps that others noted: [end, used by then or None, beginning of the next step], and each one's
+        """Take over ends of steps noted elsewhere: [end, usage by then or None, beginning of the next step], and each one's
         window. Steps without a reading at their end share the next one (see _used).
 
-        With ranges on they were counted in `step` when they were noted, and no range but the step's own was open.
+        With ranges on, they were counted in `step` when they were noted, and only the step's own range was open.
         """
         if not self.layers:
             self.step += len(stamps)
@@ -240,9 +240,9 @@ class Recorder(object):
             self._begun, self._before = begun, after
 
     def move_boundary(self) -> int:
-        """Within a step on its own thread: the last one, which is not written yet, ends now and this one begins. Return when.
+        """End the previous step, which is not written yet, and begin the current one now; return the time.
 
-        Ranges of this step that are closed by now become the last one's.
+        Called within a step, on its own thread. Ranges of the current step that are closed by now become the previous step's.
         """
         now, before = now_ns(), resource.getrusage(resource.RUSAGE_SELF)
         step, window, warmup, begun, _, used, _ = self._steps[-1]
@@ -254,7 +254,7 @@ class Recorder(object):
         return now
 
     def flush(self) -> None:
-        """Append what was recorded to steps.jsonl and ranges.jsonl in the pass's folder, and forget it."""
+        """Append what was recorded to steps.jsonl and ranges.jsonl in the pass's folder, then discard it."""
         thread = native_thread_id() if self._thread is None else self._thread
         with open(os.path.join(self.folder, "steps.jsonl"), "a") as out:
             for (step, window, warmup, start, end, _, _), used in zip(self._steps, _used(self._steps)):
@@ -274,7 +274,7 @@ class Recorder(object):
         self._steps, self._ranges = [], []
 
     def open_ranges(self) -> List[Any]:
-        """Return the ranges that are open on the thread that steps, the outermost first: the list itself, which changes."""
+        """Return the open ranges of the thread that steps, outermost first: the live list itself."""
         return self._open
 
     def held(self) -> int:
@@ -286,7 +286,7 @@ class Recorder(object):
         return sorted(_rows(self._ranges), key=lambda row: row[2])
 
     def busy_times(self) -> Dict[int, int]:
-        """Return {step: how long it took without what it waited for, its wall or processor time in ns} since the last flush."""
+        """Return {step: its time without waiting, in ns} since the last flush: the shorter of its wall and its CPU time."""
         taken = {step[0]: step[4] - step[3] for step in self._steps}
         for step, used in zip(self._steps, _used(self._steps)):
             if used["user_ns"] is not None:
@@ -299,7 +299,7 @@ class Recorder(object):
 
 
 RANGE_FIELDS = ("thread", "start_ns", "end_ns", "category", "name", "layer", "phase", "step")
-_USAGE = {  # name of what a step used -> field of getrusage, how many of ours make one of its units
+_USAGE = {  # our name -> field of getrusage, how many of our units make one of its units
     "minor_faults": ("ru_minflt", 1),
     "major_faults": ("ru_majflt", 1),
     "user_ns": ("ru_utime", 1e9),
@@ -310,13 +310,13 @@ _USAGE = {  # name of what a step used -> field of getrusage, how many of ours m
 
 
 def _rows(ranges: Sequence[Any]) -> Iterator[Any]:
-    """Yield ranges, whose fields follow each other, as tuples of RANGE_FIELDS."""
+    """Yield the ranges of a flat list as tuples of RANGE_FIELDS."""
     values = iter(ranges)
     return zip(*[values] * len(RANGE_FIELDS))
 
 
 def _of_last_step(row: Any, step: int, now: int) -> Any:
-    """Return a range after the end of a step has moved to now: those of the next step by then are this one's."""
+    """Return a range after the end of this step moved to now: ranges of the next step become this one's."""
     thread, start, end, category, name, layer, phase, number = row
     if number == step and category == "step":
         end = now
@@ -326,8 +326,8 @@ def _of_last_step(row: Any, step: int, now: int) -> Any:
 def _used(steps: Sequence[Any]) -> List[Dict[str, Any]]:
     """Return what the process used in each of these steps, as a list of {name: count or ns}.
 
-    Steps without a reading between them share what was used in all, in proportion to how long they took, so that it adds up;
-    it is unknown (None) of steps after which there was no reading any more.
+    Steps without a reading between them share their total in proportion to their durations, so that it adds up. Usage is
+    unknown (None) for steps after the last reading.
     """
     found, group = [], []
     for step in steps:

@@ -14,9 +14,9 @@ LOG_FILE = "log.txt"  # what the program of a trial printed
 
 
 class RunRecord(object):
-    """Writes the run.json of a folder that exists. `record` is its content; it is on disk, marked incomplete, from the start.
+    """Writes the run.json of an existing folder. `record` is its content; it is on disk, marked incomplete, from the start.
 
-    scrubber: takes out what must not be written down (see scrubbing).
+    scrubber: removes what must not be written down (see scrubbing).
     """
 
     def __init__(self, folder: Union[str, "os.PathLike[str]"], record: Dict[str, Any], scrubber: Scrubber) -> None:
@@ -31,11 +31,11 @@ class RunRecord(object):
         self.write()
 
     def write(self) -> None:
-        """Replace run.json as a whole: a reader sees the old or the new one, also when the disk fills up."""
+        """Replace run.json atomically: readers see the old or the new one, also when the disk fills up."""
         durable.write_text(os.path.join(self.folder, RUN_FILE), json.dumps(self.scrubber.of(self.record), indent=1))
 
     def finish(self, complete: bool, reason: Optional[str]) -> None:
-        """Say whether the run is complete, and if not why; all that the passes left is on the disk before that."""
+        """Record whether the run is complete, and if not, why; first flush everything that the passes wrote to the disk."""
         durable.flush(self.folder)
         self.record.update(complete=complete, reason=reason)
         self.write()

@@ -1,8 +1,8 @@
-"""Takes out of a recorded folder what must not be passed on (see disclosure), when whoever wrote it has ended.
+"""Remove from a recorded folder what must not be shared (see disclosure), after its writers have ended.
 
 Profilers and libraries write paths and messages of their own: traces name the files of Python functions, logs the folders of
-packages. Texts, plain or gzip, and texts of databases are written anew; in any other file a path becomes one of the same length,
-~///////x.py, so that nothing in it moves. nsys's own reports, which are kept only where that is asked for, stay as they are.
+packages. Texts, plain or gzip, and texts in databases are rewritten. In any other file, a path becomes one of the same length,
+~///////x.py, so that nothing moves. nsys's own reports, which are kept only on request, stay as they are.
 """
 
 import contextlib
@@ -18,14 +18,14 @@ from kernelscope.tracer.inside import disclosure, durable
 TEXTS = (".json", ".jsonl", ".log", ".raw", ".txt", ".csv", ".py", ".new", ".seen", ".failed", "owner")
 DATABASE = ".sqlite"
 LEFT = (".parquet", ".nsys-rep", ".qdrep", ".qdstrm")  # our own numbers, and what only nsys can read
-SMALL = 1 << 20  # bytes of a text that is searched for what looks like a secret too
+SMALL = 1 << 20  # bytes of a text that is also searched for what looks like a secret
 
 
 class Scrubber(object):
-    """Takes out of a run's record and files what must not be passed on.
+    """Removes from a run's record and files what must not be shared.
 
-    full_paths: home folders and user names stay. variables, command: the environment and the command line whose secrets are
-    looked for.
+    full_paths: keep home folders and user names. variables, command: the environment and the command line whose secrets to
+    search for.
     """
 
     def __init__(self, full_paths: bool, variables: Mapping[str, str], command: Sequence[str]) -> None:
@@ -34,11 +34,11 @@ class Scrubber(object):
         self._small = disclosure.Hiding(full_paths, known)
 
     def of(self, value: Any) -> Any:
-        """Return plain data, as of JSON, as it may be written down."""
+        """Return plain data, as in JSON, as it may be written down."""
         return self._small.of(value)
 
     def folder(self, folder: Union[str, "os.PathLike[str]"]) -> None:
-        """Rewrite the files below a folder; links are left alone. Raises OSError where a file cannot be written."""
+        """Rewrite the files below a folder; links are left alone. Raises OSError if a file cannot be written."""
         for root, _, names in os.walk(str(folder)):
             self.files(os.path.join(root, name) for name in names)
 
@@ -58,7 +58,7 @@ class Scrubber(object):
 
 
 def _packed(path: str, hiding: disclosure.Hiding) -> None:
-    """Rewrite a text that is packed. One that was cut short is removed: nothing can read it, and what it holds is not known."""
+    """Rewrite a gzip text. A truncated one is removed: nothing can read it, and its content is unknown."""
     try:
         with gzip.open(path, "rb") as packed:
             content = packed.read()
@@ -86,7 +86,7 @@ def _text(path: str, hiding: disclosure.Hiding) -> None:
 
 
 def _binary(path: str, hiding: disclosure.Hiding) -> None:
-    """Rewrite any other file, which may be large: it is only looked at where it has nothing."""
+    """Rewrite any other file, which may be large: if there is nothing to remove, it is only read."""
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         hidden = hiding.same_length(content[:]) if hiding.needed(content) else None
     if hidden is not None:
@@ -94,7 +94,7 @@ def _binary(path: str, hiding: disclosure.Hiding) -> None:
 
 
 def _database(path: str, hiding: disclosure.Hiding) -> None:
-    """Rewrite the texts of an SQLite file; one that was cut short is like any other file."""
+    """Rewrite the texts of an SQLite file; a truncated one is treated like any other file."""
     import sqlite3  # not every build of Python has it, and only collectors write such files
 
     try:
@@ -102,13 +102,13 @@ def _database(path: str, hiding: disclosure.Hiding) -> None:
             database.create_function("hidden", 1, hiding.text)
             if sum(database.execute(update).rowcount for update in _updates(database)):
                 database.commit()
-                database.execute("VACUUM")  # pages keep remains of what stood there before
+                database.execute("VACUUM")  # pages keep remains of the old texts
     except sqlite3.Error:
         _binary(path, hiding)
 
 
 def _updates(database: Any) -> Iterator[str]:
-    """Yield what rewrites each column that is declared to hold texts."""
+    """Yield the statement that rewrites each column declared to hold texts."""
     tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     for table in map(_quoted, tables):
         for row in database.execute("PRAGMA table_info(%s)" % table).fetchall():
@@ -130,7 +130,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _replace(path: str, write: Callable[[Any], Any]) -> None:
-    """Write a file as a whole, with the rights that it had: a kill leaves the old or the new one, a full disk the old one."""
+    """Replace a file atomically, with its old permissions: a kill leaves the old or the new one, a full disk the old one."""
     new = path + ".scrubbed"
     try:
         with open(new, "wb") as out:

@@ -1,9 +1,9 @@
-"""How tokens, keys and passwords look, whatever they are called: for command lines that are recorded, and for captures of others.
+"""Patterns of tokens, keys and passwords, whatever their names: for recorded command lines and for captures of other tools.
 
-The syntax is common to re and RE2. Heuristics, all of them: see `tracer.inside.secret_values` for what else is looked at there.
+The syntax is common to re and RE2. All are heuristics; `tracer.inside.secret_values` applies further conditions.
 """
 
-# What it is and how it looks; a group named v is the secret where it is not all of it.
+# Kind and pattern; a group named v is the secret if it is not the whole match.
 SHAPES = (
     ("GitHub token", r"gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{36,}"),
     ("GitLab token", r"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat)-[A-Za-z0-9_-]{20,}|GR1348941[A-Za-z0-9_-]{20,}"),
@@ -49,10 +49,10 @@ SHAPES = (
     ("key of Weights & Biases", r"wandb_v1_[A-Za-z0-9_-]{40,}"),
     ("key of Weights & Biases", r"\bwandb\s{1,4}login\s[^\n\x00|;&]{0,80}?(?P<v>[0-9a-f]{40})\b"),
     ("key of Weights & Biases", r"wandb\.login\([^)\n\x00]{0,80}?[\"'](?P<v>[0-9a-f]{40})\\?[\"']"),
-    ("address that lets one post", r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<v>[A-Za-z0-9/_+-]{20,})"),
-    ("address that lets one post", r"hooks\.zapier\.com/hooks/catch/[0-9]{4,}/(?P<v>[A-Za-z0-9]{5,})"),
-    ("address that lets one post", r"[A-Za-z0-9-]{1,40}\.webhook\.office\.com/webhookb2/(?P<v>[A-Za-z0-9@/-]{80,})"),
-    ("address that lets one post", r"discord(?:app)?\.com/api/webhooks/[0-9]{15,}/(?P<v>[A-Za-z0-9_-]{50,})"),
+    ("webhook URL", r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<v>[A-Za-z0-9/_+-]{20,})"),
+    ("webhook URL", r"hooks\.zapier\.com/hooks/catch/[0-9]{4,}/(?P<v>[A-Za-z0-9]{5,})"),
+    ("webhook URL", r"[A-Za-z0-9-]{1,40}\.webhook\.office\.com/webhookb2/(?P<v>[A-Za-z0-9@/-]{80,})"),
+    ("webhook URL", r"discord(?:app)?\.com/api/webhooks/[0-9]{15,}/(?P<v>[A-Za-z0-9_-]{50,})"),
     ("login of Kaggle or a container registry",
      r"\"username\"\s{0,3}:\s{0,3}\"[^\"\s]{1,64}\"\s{0,3},\s{0,3}\"key\"\s{0,3}:\s{0,3}\"(?P<v>[0-9a-f]{32})\""),
     ("login of Kaggle or a container registry", r"\"auth\"\s{0,3}:\s{0,3}\"(?P<v>[A-Za-z0-9+/]{16,}={0,2})\""),

@@ -1,9 +1,9 @@
-"""What looks like a secret in bytes: tokens recognised by their shape, and values of variables whose name says so.
+"""Find what looks like a secret in bytes: tokens by their shape, and values by their names.
 
-Shapes are those that the services document or that their tokens begin with (GitHub, Hugging Face, AWS, ...). Names are those of
-environment variables, options and keys: HF_TOKEN=..., "password": "...", --api-key ... A value counts only if it is not
-overwritten already, no path, no placeholder and, where the name alone says little (token=, cache_key), only if it looks random.
-Everything here is a heuristic: it can miss secrets, and it can find what is none.
+Shapes are those that services document, or the beginnings of their tokens (GitHub, Hugging Face, AWS, ...). Names are those of
+environment variables, options and keys: HF_TOKEN=..., "password": "...", --api-key ... A value counts only if it is not already
+overwritten, a path or a placeholder and, if the name alone says little (token=, cache_key), only if it looks random. Everything
+here is a heuristic: it can miss secrets, and it can report what is none.
 """
 
 import re
@@ -38,7 +38,7 @@ from kernelscope.tracer.inside.secret_names import (
 )
 from kernelscope.tracer.inside.secret_shapes import SHAPES
 
-LONGEST = 1 << 14  # no secret that is looked for is longer: private keys
+LONGEST = 1 << 14  # bytes of the longest secrets to find, private keys
 
 
 class Span(NamedTuple):
@@ -49,16 +49,16 @@ class Span(NamedTuple):
     what: str
 
 
-_IN_URL = "password in a URL"  # whatever stands before the address
-_MUST_BE_RANDOM = ("token of crates.io or Modal", "bearer token")  # what begins words, too
+_IN_URL = "password in a URL"  # whatever precedes the URL
+_MUST_BE_RANDOM = ("token of crates.io or Modal", "bearer token")  # words also begin like these
 _OF_DJANGO = "key of Django"
-_OTHER_LANGUAGE = "password in another language"  # what is behind it must have a digit
+_OTHER_LANGUAGE = "password in another language"  # its value must have a letter and a digit
 _HASHED, _BRACED, _OF_AWS, _OF_POSTGRES = "hash of a password", "password of ODBC", "AWS access key", "password of PostgreSQL"
-KEY_BLOCK = "private key"  # what the block of one is called
+KEY_BLOCK = "private key"  # the name of a whole block
 PRIVATE_KEY = r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY(?: BLOCK)?-----"
 
 _ENTITY = "&(?:quot|apos|#34|#39|#x22|#x27);"  # a quote in XML and HTML
-QUOTE = rf"(?:\\{{0,7}}\"{{2,3}}|\\?[\"']|{_ENTITY})"  # a pair of quotes in a CSV's cell stands for one, also of JSON in JSON
+QUOTE = rf"(?:\\{{0,7}}\"{{2,3}}|\\?[\"']|{_ENTITY})"  # a doubled quote in a CSV's cell stands for one, also in JSON in JSON
 _PAIR = rf"(?:\s{{0,3}},\s{{0,40}}{QUOTE}(?i:value){QUOTE})?"  # {"name": "HF_TOKEN", "value": "..."}
 _BLOCK = r"(?:[|>][0-9+-]{0,2}[ \t]{0,8}\r?\n[ \t]{1,16}|[!&][A-Za-z!]{1,20} )?"  # of YAML: the value is on the next line; !vault
 _TYPE = (  # password: str = "..."
@@ -69,9 +69,9 @@ _ASSIGNED = (  # A= B=1: A has no value; <add key="A" value="...">; <A>...</A>
     rf"(?:=|%3[Dd]|[ \t]{{1,8}}=>?[ \t]{{0,8}}|[ \t]{{0,8}}[:?]=[ \t]{{0,8}}|{_TYPE}|[ \t]{{0,8}}:[ \t]{{0,8}}{_BLOCK})"
     rf"|{QUOTE}?(?:>|&gt;|\r?\n {{0,20}}value: {{1,4}})|{QUOTE}\s{{1,8}}(?i:value)=)"
 )
-_SET = r"(?:--|(?:#define|(?i:setenv|setx?|env|arg))[ \t]{1,8})"  # what a name stands behind that has its value behind a space
+_SET = r"(?:--|(?:#define|(?i:setenv|setx?|env|arg))[ \t]{1,8})"  # what precedes a name whose value follows a space
 _OPTION = rf"(?:[ \t]{{1,8}}|\x00|{QUOTE}?,\s{{0,40}})"  # --token abc, and lists of arguments
-# What may stand between a name and a value that counts only if it is long and drawn at random: ("api_key", "..."), == "...",
+# What may stand between a name and a value that counts only if it is long and random: ("api_key", "..."), == "...",
 # += "...", = ("..."), = SecretStr("..."), os.getenv("API_KEY") or "...", API key is ..., API_KEY "..." of C and CMake,
 # columns of tables, the line below NAME=
 _CALLED = r"(?:[A-Za-z_][A-Za-z0-9_.]{0,40}(?:\(|[ \t](?:or|\|\||\?\?)[ \t])|[(\[])\s{0,20}"
@@ -82,29 +82,29 @@ _LOOSELY = (
 )
 _LOOSE_VALUE, _LEAST_LOOSE = "[A-Za-z0-9+/_.~!@#$%^*-]", 20
 _PLAIN = r"[^\s\"'\\,;&<>(){}\[\]\x00-\x20\x7f]"
-_LEAST = 12  # letters of a value whose name says little
-# what begins a value that a name tells, and that an option gives; in re and RE2
+_LEAST = 12  # characters of a value whose name says little
+# beginnings of a value after a name, and after an option; for re and RE2
 NAMED = (
     rf"{SURE_WORD}(?:{_ASSIGNED}{QUOTE}?{_PLAIN}|{_LOOSELY}{_LOOSE_VALUE}{{{_LEAST}}})"
     rf"|(?i:{UNSURE}){NUMBER}{_ASSIGNED}(?:[bruf]{{0,2}}{QUOTE})?[A-Za-z0-9+/=_.~!@#$%^*-]{{{_LEAST}}}"
 )
 GIVEN = rf"{_SET}[A-Za-z0-9_-]{{0,40}}{WORD}{_OPTION}{QUOTE}?{_PLAIN}"
 
-# A word may begin where a control character of a text in JSON ends, \n or \t
+# A word may begin right after a control character in JSON, \n or \t
 _BEGINS = r"(?:\b|(?<=\\[bfnrt]))"
 _SHAPES = [(what, shape.startswith("[?&]"), re.compile(shape.replace(r"\b", _BEGINS).encode())) for what, shape in SHAPES]
-# Right before a token stands no letter, unless it ends such a character; behind a letter (k_ghp_...) only what begins unlike any
-# word and is random counts.
+# No letter may directly precede a token, unless it ends such a character. After a letter (k_ghp_...), a token counts only if it
+# begins unlike any word and is random.
 _GLUED = re.compile(rb"[A-Za-z0-9_]\Z")
-_ESCAPE = re.compile(rb"(?:\\[bfnrt]|%[0-9A-Fa-f]{2})\Z")  # as JSON and URLs write characters
-# what is read as if spaces stood there: a terminal's colours (ESC[31m), and characters that JSON writes as numbers
+_ESCAPE = re.compile(rb"(?:\\[bfnrt]|%[0-9A-Fa-f]{2})\Z")  # characters as JSON and URLs escape them
+# read as spaces: a terminal's colours (ESC[31m), and characters that JSON writes as numbers
 _UNREAD = re.compile(rb"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[[0-9;]{0,16}m|\\u[0-9a-fA-F]{4}")
 _UNLIKE_WORDS = re.compile(
     rb"(?:gh[pousr]|github_pat|hf|api_org|npm|dckr_pat|r8|gsk|glsa|glc|sntry[su]|[sr]k_(?:live|test)|do[por]_v1|fo1|pscale_tkn|sbp|"
     rb"lsv2_pt|pcsk|tgp_v1|wandb_v1|sb_secret|rpa|vcp|fm2|lin_api|figd|bkua|rubygems|sgp|whsec)_|(?:glpat|nvapi|pypi|xox[abeoprs]|xapp|shp(?:at|ca|pa|ss))[-_]|"
     rb"AIza|GOCSPX-|CCIPAT_|PMAK-|HRKU-|eyJ"
 )
-# without which a shape is sought far behind each of its beginnings, in vain
+# without these bytes in a text, each beginning of the shape would start a long search in vain
 _NEEDED = {
     "JSON web token": b".eyJ",
     "password of Oracle": b"jdbc:oracle:",
@@ -117,28 +117,28 @@ _PRIVATE_KEY_BEGINS = re.compile(PRIVATE_KEY.encode())
 _KEY_BLOCK = re.compile(
     PRIVATE_KEY.encode() + rb"[^\"'<>\x00]{0,%d}?(?:-----END [A-Z ]{0,32}-----|\Z|(?=[\"'<>\x00]|-----BEGIN ))" % (LONGEST - 200)
 )
-# What a key goes on with where its lines are texts of their own: a list of lines in JSON, texts that Python joins
+# How a key goes on if its lines are separate strings: a list of lines in JSON, strings that Python joins
 _NEXT_TEXT = rb"(?:\\{1,7}[nr]|\\{0,7}[\"']|[,\s]|b(?=\\{0,7}[\"'])){2,80}"
 _KEY_GOES_ON = re.compile(
     rb"%s(?P<v>[A-Za-z0-9+/=]{16,}|[A-Za-z-]{3,20}: [^\"'\\]{1,100}|-----END [A-Z ]{0,32}-----"
     rb"|[A-Za-z0-9+/=]{1,15}(?=%s-----END ))" % (_NEXT_TEXT, _NEXT_TEXT)
 )
-# A pair of quotes with nothing in it is a value that is empty. What an escaped or a single quote begins ends where a text of
-# JSON does, at a double one.
+# A pair of quotes with nothing between them is an empty value. What begins with an escaped or a single quote ends where a
+# string of JSON does, at a double one.
 _OPENING = rb"(?:\"{2,3}(?![\s,;:)}\]\"])|\"|(?P<inner>\\{1,7}\"\"(?![\s,;:)}\]\"\\])|\\[\"']|'|%s))" % _ENTITY.encode()
 _QUOTED = rb"(?P<q>%s)(?P<quoted>(?:(?!(?P=q))(?:\\.|(?(inner)[^\"\r\n\x00]|[^\r\n\x00]))){1,4096})" % _OPENING
-_PREFIX = rb"(?:(?P<filled>r?fr?)(?=\\?[\"'])|[bru]{1,2}(?=\\?[\"']))?"  # b"...", f"...": a text of Python
+_PREFIX = rb"(?:(?P<filled>r?fr?)(?=\\?[\"'])|[bru]{1,2}(?=\\?[\"']))?"  # b"...", f"...": a string of Python
 _VALUE = rb"%s(?:%s|(?P<plain>%s{1,4096}))" % (_PREFIX, _QUOTED, _PLAIN.encode())
 
 
 def _in_lower_case(pattern: str, *words: str) -> str:
-    """Return a pattern for texts in lower case: looking for a word's letters of either case takes twice as long."""
+    """Return a pattern for texts in lower case: ignoring a word's case takes twice as long."""
     for word in words:
         pattern = pattern.replace(word, word.lower().replace("(?i:", "(?:"))
     return pattern
 
 
-_ASSIGNMENT = re.compile(  # what is loosely assigned may hold names and values of its own
+_ASSIGNMENT = re.compile(  # a loosely assigned value may contain names and values of its own
     rb"(?P<word>%s)(?:%s(?=(?P<loose>%s{%d,4096}={0,2}))|%s%s)"
     % (
         _in_lower_case(WORD, WORD).encode(),
@@ -158,7 +158,7 @@ _ARGUMENT = re.compile(
 )
 _VARIABLE = re.compile(rb"(?:^|(?<=[\x00;]))([A-Za-z_][A-Za-z0-9_]{0,63})=")
 _OPTION_BEGINS = re.compile(rb"(?:^|[\s\x00\"'])--?[A-Za-z0-9_-]{0,40}\Z")
-_PART_ENDS = re.compile(rb"[&;,|:<>#\s]")  # in a value: what is behind it may be something else
+_PART_ENDS = re.compile(rb"[&;,|:<>#\s]")  # in a value: what follows may be something else
 _REST_OF_WORD = re.compile(rb"[^\s\x00\"'\\]{1,64}(?=[\r\n]|\Z)")
 _ELEMENT_ENDS = re.compile(rb"(?:<|&lt;)\\?/")
 _LINE_BEGINS = re.compile(rb"(?:^|\n|\r|\\n|\x00|\")[ \t]{0,16}[A-Za-z0-9_.-]{0,40}\Z")
@@ -167,21 +167,21 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _BEFORE = re.compile(rb"[A-Za-z0-9_.-]{0,64}\Z")
 _HEX = re.compile(rb"[0-9A-Fa-f-]+")
 _LETTER_AND_DIGIT = re.compile(rb"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[^()\s]+\Z")
-_PUNCTUATION = tuple(bytes([letter]) for letter in b",;:)]}")  # what follows a text, as in input("Password: ")
+_PUNCTUATION = tuple(bytes([letter]) for letter in b",;:)]}")  # what follows a string, as in input("Password: ")
 _OBJECT = rb"(?:self|cls|args|config|cfg|opts?|options|settings|params|os|env|kwargs)(?:\.\w+)+"
 _CODE = re.compile(rb"(?:%s|[A-Za-z_]+(?:\.[A-Za-z_]+)+)(?:\[.*)?" % _OBJECT)  # args.password
 
 
 def kinds() -> int:
-    """Return how many kinds of secrets are looked for: shapes, private keys, named values and named arguments."""
+    """Return how many kinds of secrets are searched for: shapes, private keys, named values and named arguments."""
     return len(SHAPES) + 3
 
 
 def spans(text: bytes, thorough: bool = False, shaped: bool = True) -> List[Span]:
     """Return what looks like a secret, in order, without overlaps.
 
-    thorough: also values that look harmless, short or like placeholders where an environment variable's name (in capitals) says
-    that they are secret: what is overwritten may be too much, never too little.
+    thorough: also return values that look harmless, are short or resemble placeholders, if an environment variable's name (in
+    capitals) says that they are secret: better to overwrite too much than too little.
     shaped: whether anything may match one of the shapes.
     """
     text = _read(text)
@@ -190,7 +190,7 @@ def spans(text: bytes, thorough: bool = False, shaped: bool = True) -> List[Span
 
 
 def merged(found: Iterable[Span]) -> List[Span]:
-    """Return spans in order, those that overlap as one."""
+    """Return spans in order, with overlapping ones merged."""
     result: List[Span] = []
     for span in sorted(found, key=lambda span: (span.start, -span.end)):
         if result and span.start < result[-1].end:
@@ -208,9 +208,9 @@ def _read(text: bytes) -> bytes:
 
 
 def begins_like_one(values: List[bytes]) -> Tuple[Set[int], Set[int]]:
-    """Return the places of values that may hold a secret, and of those among them in which a shape may match."""
+    """Return the indices of values that may contain a secret, and of those in which a shape may match."""
     values = [_read(value) for value in values]
-    joined = b"\n".join(values)  # what matches in none of them, most often, is asked once
+    joined = b"\n".join(values)  # most patterns match nowhere: one search rules them out
     shapes = [shape for what, _, shape in _SHAPES if _NEEDED.get(what, b"") in joined]
     patterns = [pattern for pattern in [_PRIVATE_KEY_BEGINS] + shapes if pattern.search(joined)]
     shaped = {place for place, value in enumerate(values) if any(pattern.search(value) for pattern in patterns)}
@@ -225,7 +225,7 @@ def begins_like_one(values: List[bytes]) -> Tuple[Set[int], Set[int]]:
 
 def _shapes(text: bytes) -> Iterator[Span]:
     for match in _KEY_BLOCK.finditer(text):
-        end = match.start() + len(match[0].rstrip(b"\\"))  # what escapes the quote behind it
+        end = match.start() + len(match[0].rstrip(b"\\"))  # the backslashes escape the quote that follows
         lines = [(match.start(), end), *_following_lines(text, end)]
         if len(set(b"".join(text[start:end] for start, end in lines))) > 40:
             for start, end in lines:
@@ -242,7 +242,7 @@ def _shapes(text: bytes) -> Iterator[Span]:
 
 
 def _following_lines(text: bytes, end: int) -> Iterator[Tuple[int, int]]:
-    """Yield where the lines of a key are that stand behind this place as texts of their own."""
+    """Yield the places of a key's lines that follow this place as separate strings."""
     while True:
         match = _KEY_GOES_ON.match(text, end)
         if match is None:
@@ -252,7 +252,7 @@ def _following_lines(text: bytes, end: int) -> Iterator[Tuple[int, int]]:
 
 
 def _may_begin(text: bytes, start: int, token: bytes) -> bool:
-    """Return whether a token may begin there: what only goes on from a word before is part of the word."""
+    """Return whether a token may begin there, rather than continue the word before it."""
     before = text[max(0, start - 3) : start]
     if not _GLUED.search(before) or _ESCAPE.search(before):
         return True
@@ -261,21 +261,21 @@ def _may_begin(text: bytes, start: int, token: bytes) -> bool:
 
 
 def _shape_counts(what: str, value: bytes) -> bool:
-    if what == _IN_URL:  # a port is none
+    if what == _IN_URL:  # a port is no password
         return not harmless(value) and not (value.isdigit() and len(value) < 6)
     if what == _OF_DJANGO:
         return len(re.findall(rb"[0-9!@#$%^&*()=+]", value)) >= len(value) // 4 and len(set(value)) >= 18
     if max(Counter(value).values()) > len(value) // 2 or (harmless(value) and what != _HASHED):
-        return False  # overwritten behind its beginning
+        return False  # overwritten after its beginning
     if what == _OF_AWS:  # words in capitals have no digits
         return re.search(rb"[0-9]", value) is not None or is_scattered(value)
-    if what == _BRACED:  # {password} is a name that is filled in
+    if what == _BRACED:  # {password} is a placeholder to be filled in
         return _LETTER_AND_DIGIT.match(value) is not None and (is_drawn(value) or re.search(rb"[@#$%^&*+=~]", value) is not None)
     if what in _MUST_BE_RANDOM:
         return is_drawn(value)
     if what in (_OTHER_LANGUAGE, _OF_POSTGRES):
         return _LETTER_AND_DIGIT.match(value) is not None
-    # words joined by hyphens are no key: sk-learn-contrib-estimators
+    # words joined by hyphens are not a key: sk-learn-contrib-estimators
     if not what.startswith("OpenAI"):
         return True
     words = re.findall(rb"(?<=-)[a-z]{4,}(?=-|\Z)", value)
@@ -300,21 +300,21 @@ def _assignments(text: bytes, thorough: bool) -> Iterator[Span]:
 
 
 def _is_set(match: "Match[bytes]", name: bytes) -> bool:
-    """Return whether something sets a variable (#define NAME "x", ENV NAME x) and is no sentence: set password policy."""
+    """Return whether this sets a variable (#define NAME "x", ENV NAME x), unlike a sentence: set password policy."""
     variable = match["set"][:1] == b"#" or (name.isupper() and b"_" in name)
     return variable and (match["quoted"] is not None or is_drawn(match["plain"]))
 
 
 def _value(text: bytes, match: "Match[bytes]", name: bytes, argument: bool, thorough: bool) -> Optional[Tuple[int, int]]:
-    """Return where a name's value begins and ends, or None where it is no secret. Nowhere else its end is decided.
+    """Return where a name's value begins and ends, or None if it is no secret. Only this function decides where it ends.
 
-    In quotes it ends with these. Else it may be the rest of its line, or ends where its plain characters do: the longest that
-    counts is it. One that counts only up to a separator (client_secret=...|x, "...&x") is taken whole.
+    A quoted value ends with its quotes. Any other is the rest of its line or ends with its plain characters: the longest that
+    counts. One that counts only up to a separator (client_secret=...|x, "...&x") is taken whole.
     """
     quoted = match["quoted"] is not None
     start, end = match.span("quoted" if quoted else "plain")
     if not quoted and text[end : end + 1] == b"(":
-        return None  # what is called is no value
+        return None  # a call is no value
     element = text[start - 1 : start] == b">" or text[start - 4 : start] == b"&gt;"
     element = element and text[start - 2 : start - 1] not in (b"=", b"-", b":")
     if element and not _ELEMENT_ENDS.match(text, end):
@@ -336,22 +336,22 @@ def _part_counts(name: bytes, value: bytes) -> bool:
 
 
 def _stands_alone(text: bytes, start: int, end: int) -> bool:
-    """Return whether it is clear where an unquoted value ends: of an option (--password=...), of a pair among others that
-    semicolons part (Password=...;), or of a line of its own (password: ...)."""
+    """Return whether the end of an unquoted value is clear: that of an option (--password=...), of a pair in a list with
+    semicolons (Password=...;), or of a line of its own (password: ...)."""
     before, after = text[max(0, start - 66) : start], text[end : end + 1]
     own_line = _LINE_BEGINS.search(before) is not None and _LINE_ENDS.match(text, end) is not None
     return _OPTION_BEGINS.search(before) is not None or after == b";" or own_line
 
 
 def _end_of_line(text: bytes, start: int, end: int) -> int:
-    """Return where an unquoted value ends: at the end of a line that holds nothing else, else where its plain characters do."""
+    """Return where an unquoted value ends: at the end of a line with nothing else, or where its plain characters end."""
     rest = _REST_OF_WORD.match(text, end)
     alone = _LINE_BEGINS.search(text[max(0, start - 66) : start]) is not None
     return rest.end() if alone and rest is not None else end
 
 
 def _whole_name(text: bytes, match: "Match[bytes]") -> bytes:
-    """Return the whole name of which the end matched, without the letter of a JSON escape (\\n) that stands before it."""
+    """Return the whole name whose end matched, without the letter of a JSON escape (\\n) before it."""
     before = _BEFORE.search(text, max(0, match.start("word") - 64), match.start("word"))
     start = before.start() if before else match.start("word")
     name = text[start : match.end("word")]
@@ -361,7 +361,7 @@ def _whole_name(text: bytes, match: "Match[bytes]") -> bytes:
 
 
 def _environment(text: bytes, thorough: bool) -> Iterator[Span]:
-    """Find variables of an environment as profilers keep it, joined by zero bytes or semicolons: values hold anything else."""
+    """Find variables of an environment as profilers keep it, joined by zero bytes or semicolons: values have neither."""
     variables = list(_VARIABLE.finditer(text))
     if len(variables) < 3:
         return
@@ -369,13 +369,13 @@ def _environment(text: bytes, thorough: bool) -> Iterator[Span]:
         if not secret_name(variable[1]):
             continue
         end = following.start() - 1 if following else len(text)
-        control = _CONTROL.search(text, variable.end(), end)  # what is joined ends with a zero byte, or something binary follows
+        control = _CONTROL.search(text, variable.end(), end)  # the list ends with a zero byte, or something binary follows
         end = control.start() if control else end
         if end - variable.end() <= LONGEST and value_counts(variable[1], text[variable.end() : end], True, thorough):
             yield Span(variable.end(), end, f"value of {variable[1].decode('ascii')}")
 
 
-@lru_cache(maxsize=4096)  # environments are recorded for each process, with the same variables
+@lru_cache(maxsize=4096)  # every process's environment is recorded, with the same variables
 def secret_name(name: bytes) -> bool:
     """Return whether a name says that its value is secret."""
     return NAME.match(name) is not None
@@ -388,7 +388,7 @@ def secret_option(argument: bytes) -> bool:
 
 
 def value_counts(name: bytes, value: bytes, loose: bool, thorough: bool = False) -> bool:
-    """Return whether the value of such a name looks secret. loose: it is clear where it begins and ends (quotes, an option)."""
+    """Return whether the value of such a name looks secret. loose: its beginning and end are clear (quotes, an option)."""
     value = value.strip(b"\"'")
     in_capitals = name.upper() == name and name.lower() != name and b" " not in name
     if OTHER_NAME.search(name):
@@ -411,7 +411,7 @@ def value_counts(name: bytes, value: bytes, loose: bool, thorough: bool = False)
 
 
 def _loose_value_counts(name: bytes, value: bytes) -> bool:
-    """Return whether a value looks secret that a name is compared or paired with, or that is in parentheses behind it."""
+    """Return whether a value looks secret that a name is compared or paired with, or that follows it in parentheses."""
     if not SURE_NAME.search(name) or OTHER_NAME.search(name):
         return False
     return len(value) >= _LEAST_LOOSE and is_drawn(value) and value_counts(name, value, False)
@@ -430,11 +430,11 @@ def _weak_value_counts(name: bytes, value: bytes, loose: bool) -> bool:
 
 
 def telling(value: bytes) -> bool:
-    """Return whether a secret is so unlike anything else that it is the same secret wherever it occurs."""
+    """Return whether a secret is so distinctive that it is the same secret wherever it occurs."""
     return len(value) >= 12 and len(set(value)) >= 6 and is_random(value)
 
 
 def shown(name: str, most: int = 60) -> str:
-    """Return a name out of a capture as it may stand in a message: printable and not long."""
+    """Return a capture's name for use in a message: printable and not long."""
     text = name if name.isprintable() else name.encode("unicode_escape").decode("ascii")
     return text if len(text) <= most else text[: most - 1] + "…"

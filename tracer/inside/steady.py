@@ -2,10 +2,10 @@
 
 from typing import Sequence
 
-GROUP = 5  # steps whose median is compared with that of the steps before
-TOLERANCE = 0.10  # medians of two neighbouring groups may differ by this share: machines of this kind drift as much
-WAVERING = 0.15  # of the middle one: medians of windows that lie further apart met other programs
-LIMIT = 60  # after so many steps the loop is taken as it is, and the run says that it did not settle
+GROUP = 5  # steps whose median is compared with that of the group before
+TOLERANCE = 0.10  # medians of two neighbouring groups may differ by this share: such machines drift by as much
+WAVERING = 0.15  # of the middle median: if windows' medians differ by more, other programs interfered
+LIMIT = 60  # after this many steps the loop is measured anyway, and the run says that it did not settle
 
 
 def median(values: Sequence[float]) -> float:
@@ -15,14 +15,14 @@ def median(values: Sequence[float]) -> float:
 
 
 def group(step_ns: Sequence[int], minimum: int, left_s: float) -> int:
-    """Return how many steps to run before looking again: a few, or one where steps are so long that a few may be too many."""
+    """Return how many steps to run before checking again: a few, or one if a few may take longer than the time left."""
     if not step_ns:
         return GROUP if minimum >= GROUP else 1
     return GROUP if GROUP * step_ns[-1] <= left_s * 1e9 else 1
 
 
 def wavers(step_ns: Sequence[int], count: int) -> bool:
-    """Return whether windows of so many steps differ in their medians by more than a machine that does nothing else lets them."""
+    """Return whether the medians of windows of `count` steps differ by more than they do on an otherwise idle machine."""
     middles = [median(step_ns[first : first + count]) for first in range(0, len(step_ns) - count + 1, count)]
     return len(middles) > 1 and max(middles) - min(middles) > WAVERING * median(middles)
 

@@ -1,8 +1,8 @@
-"""Capture of what libraries print on the file descriptors 1 and 2, with Python's own output kept apart.
+"""Capture what libraries print on file descriptors 1 and 2, apart from Python's own output.
 
-oneDNN, MKL and CNTK report to the C library's stdout or stderr. Their descriptors are pointed at files in the pass's
-folder, while `sys.stdout` and `sys.stderr` go on writing to where they wrote before. What an application's C code prints
-ends up between the libraries' lines; the readers separate it line by line.
+oneDNN, MKL and CNTK report to the C library's stdout or stderr. Their descriptors are redirected to files in the pass's folder,
+while `sys.stdout` and `sys.stderr` keep their old targets. Output of an application's C code ends up between the libraries'
+lines; the readers separate it line by line.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ _LINE_BUFFERED = 1  # _IOLBF of <stdio.h> on Linux
 
 
 class StreamCapture(object):
-    """Points descriptors 1 and 2 at files; `marker_fd` is where range markers go so that they keep the stream's order."""
+    """Redirects descriptors 1 and 2 to files. Range markers go to `marker_fd`, where they keep their order in the stream."""
 
     def __init__(self, folder: str) -> None:
         self.marker_fd = self._redirect(1, os.path.join(folder, STDOUT_FILE), "stdout")

@@ -1,8 +1,7 @@
-"""Temporary folders and files that do not stay when their process is killed: the next one that makes some removes them.
+"""Temporary folders and files that do not stay after their process is killed: the next process that makes some removes them.
 
-Each is locked (flock) by the process that made it, and by those that use it (`keep`), for as long as these live. One of the same
-name's beginning that nobody holds was left by a process that is gone. Names begin with PREFIX, which nothing that is not locked
-has.
+The process that made one, and those that use it (`keep`), hold a lock on it (flock) as long as they live. One with the same
+prefix and without a lock was left by a process that is gone. Names begin with PREFIX, which nothing without a lock has.
 """
 
 import contextlib
@@ -14,16 +13,16 @@ import time
 from typing import Dict, Iterator, Optional
 
 PREFIX = "kernelscope.tmp-"
-# Code in files below such a path runs in frames that Python's `warnings` and `logging` do not count when they look for the line
-# that caused a message (stacklevel): they take them for those of the import system, which they know by these two words.
+# Python's `warnings` and `logging` skip the frames of code below such a path when they look for the line that caused a message
+# (stacklevel): they take them for frames of the import system, which they recognise by these two words.
 OF_IMPORTS = "importlib_bootstrap-"
 UNCOUNTED = PREFIX + OF_IMPORTS
-_SETTLED_S = 5.0  # between its making and its locking somebody else may look
+_SETTLED_S = 5.0  # somebody else may look between its creation and its locking
 _held: Dict[str, int] = {}
 
 
 def made(prefix: str = PREFIX, parent: Optional[str] = None) -> str:
-    """Make a folder and return its path; remove those of the same prefix beside it that were left. See `removed`."""
+    """Make a folder and return its path; remove abandoned ones of the same prefix beside it. See `removed`."""
     parent = parent or tempfile.gettempdir()
     sweep(PREFIX if prefix.startswith(PREFIX) else prefix, parent)
     path = tempfile.mkdtemp(prefix=prefix, dir=parent)
@@ -32,7 +31,7 @@ def made(prefix: str = PREFIX, parent: Optional[str] = None) -> str:
 
 
 def made_file(prefix: str, parent: str, suffix: str = "") -> str:
-    """Make an empty file and return its path, as `made` does a folder."""
+    """Make an empty file and return its path, as `made` does for a folder."""
     sweep(prefix, parent)
     descriptor, path = tempfile.mkstemp(suffix, prefix, parent)
     os.close(descriptor)
@@ -41,7 +40,7 @@ def made_file(prefix: str, parent: str, suffix: str = "") -> str:
 
 
 def removed(path: str) -> None:
-    """Remove what was made, if it is still there under its name, and let go of it."""
+    """Remove such a folder or file, if it still exists under its name, and release its lock."""
     if os.path.isdir(path):
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -54,7 +53,7 @@ def removed(path: str) -> None:
 
 @contextlib.contextmanager
 def folder(prefix: str = PREFIX, parent: Optional[str] = None) -> Iterator[str]:
-    """Give a folder that is there for as long as the context is."""
+    """Provide a folder that exists as long as the context."""
     path = made(prefix, parent)
     try:
         yield path
@@ -63,12 +62,12 @@ def folder(prefix: str = PREFIX, parent: Optional[str] = None) -> Iterator[str]:
 
 
 def beside(name: str) -> str:
-    """Return the prefix of what grows beside a file or folder of this name, whose place it takes when it is whole."""
+    """Return the prefix of what is built beside a file or folder of this name and replaces it when complete."""
     return ".%s.%s" % (name, PREFIX)
 
 
 def sweep(prefix: str, parent: str) -> None:
-    """Remove what processes left that are gone."""
+    """Remove what processes that are gone left behind."""
     with contextlib.suppress(OSError):
         for entry in os.scandir(parent):
             if entry.name.startswith(prefix) and entry.path not in _held:
@@ -82,7 +81,7 @@ def _sweep(path: str) -> None:
             return
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises where somebody holds it
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if somebody holds it
             if os.path.isdir(path):
                 shutil.rmtree(path, ignore_errors=True)
             else:
@@ -92,7 +91,7 @@ def _sweep(path: str) -> None:
 
 
 def keep(path: str) -> None:
-    """Lock what is used for as long as this process lives; where the file system knows no locks, nobody removes it later."""
+    """Lock a path as long as this process lives; on a file system without locks, nobody removes it later."""
     if path in _held:
         return
     with contextlib.suppress(OSError):

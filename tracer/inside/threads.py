@@ -1,4 +1,4 @@
-"""What the threads of this process are called."""
+"""The names of this process's threads."""
 
 import contextlib
 import threading
@@ -10,9 +10,9 @@ MAIN = "MainThread"
 
 
 def names() -> Dict[str, str]:
-    """Return the names of threads by their ids (as text): Python's where it knows the thread, else the system's.
+    """Return the names of threads by their ids (as text): Python's if it knows the thread, else the system's.
 
-    Before Python 3.8 nothing tells which of Python's threads has which id; the main one's is that of the process.
+    Before Python 3.8, the ids of Python's threads are unknown, except that the main thread has the process's id.
     """
     found, folder = {}, "/proc/self/task"
     for thread in os.listdir(folder) if os.path.isdir(folder) else ():

@@ -17,6 +17,7 @@ import pandas as pd
 from kernelscope.analysis.accounting.device_account import ALL
 from kernelscope.analysis.explain import sequences
 from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device.case import DeviceCase
 from kernelscope.analysis.explain.device.side import DeviceSide
 from kernelscope.analysis.trace import MAIN
 
@@ -27,6 +28,7 @@ _MOST = 4000  # kernels in a step that is aligned: the alignment table is quadra
 # likeness of kernels with the same name, short name, kind and problem, or kind
 _SAME, _SHORT, _PROBLEM, _KIND, _UNLIKE = 1.0, 0.9, 0.8, 0.6, 0.0
 _IN_PARTS = "attention"  # kernels of this kind come in groups that do one thing together
+_EQUAL = 0.1  # of the time of two kernels: if they differ by less, one may be the other under another name
 _LARGEST = 60  # kernels in a stretch: a longer one is other work, not a replacement
 
 
@@ -68,6 +70,19 @@ def replacements(a: DeviceSide, b: DeviceSide) -> list[Replacement]:
     durations = [table["duration_ns"].to_numpy(np.int64) for table in (first, second)]
     result = [_replacement(called, stretches, durations) for called, stretches in places.items() if called[0] != called[1]]
     return sorted(result, key=lambda one: -abs(one.b_ns - one.a_ns))
+
+
+def renamed(case: DeviceCase) -> list[Replacement]:
+    """Return the kernel that took another's place in totals: the only one that each side has alone, equally often and long."""
+    rows = case.all_kernels()
+    alone = [rows[((rows[f"{key}_count"] > 0) & (rows[f"{other}_count"] <= 0)).to_numpy(bool)] for key, other in ("ab", "ba")]
+    if [len(one) for one in alone] != [1, 1] or case.unlisted_ns("a") or case.unlisted_ns("b"):
+        return []
+    a, b = (one.iloc[0] for one in alone)
+    if a["a_count"] != b["b_count"] or abs(a["a_ns"] - b["b_ns"]) > _EQUAL * max(a["a_ns"], b["b_ns"]):
+        return []
+    counts = round(float(a["a_count"])), round(float(b["b_count"]))
+    return [Replacement(frozenset([a["name"]]), frozenset([b["name"]]), counts[0], *counts, int(a["a_ns"]), int(b["b_ns"]))]
 
 
 def _replacement(names: tuple[frozenset[str], frozenset[str]], stretches: list[Stretch], durations: list[Int]) -> Replacement:

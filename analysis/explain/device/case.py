@@ -45,6 +45,8 @@ _SURE = 2.0  # standard errors by which the share of steps that stall must diffe
 FEW = 4  # steps: with fewer, their spread says little about further steps
 _ALL = 0.3  # of the steps' difference: rows within this distance of it are all of it
 _RENAMED = 0.5  # of the idle time, by which idle time of other causes must move the opposite way
+_WRAPS = 0.1  # of the longest execution of a kind: an operator that takes less itself only calls others
+_MOST_UNPRINTED = 1000  # rows that a summary leaves out; more mean that it is not sorted by time
 _BATCHES = 7  # of steps: times that alternate from step to step are steadier over several
 
 
@@ -135,6 +137,30 @@ class DeviceCase:
         """What times and counts refer to: a step, or the whole capture if it has no steps."""
         return "a step" if self.a.detected is not None and self.b.detected is not None else "in all"
 
+    @property
+    def by_operators(self) -> bool:
+        """Whether both are tables of operators, which also list those that only call others."""
+        return all(lists_operators(side) for side in (self.a, self.b))
+
+    @property
+    def what(self) -> str:
+        """What the rows of computing work are, in words."""
+        return "operators" if self.by_operators else "kernels"
+
+    def without_wrappers(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return rows without operators that only call others, such as aten::linear, so that work counts once.
+
+        Their own time per execution is short beside that of the operator of their kind that computes.
+        """
+        if not self.by_operators:
+            return rows
+        wraps = np.zeros(len(rows), dtype=bool)
+        for key in SIDES:
+            each = rows[f"{key}_ns"] / rows[f"{key}_count"].where(rows[f"{key}_count"] > 0)
+            longest = each.groupby(rows["kind"].astype("string")).transform("max")
+            wraps |= (each < _WRAPS * longest).fillna(False).to_numpy(bool)
+        return rows[~wraps]
+
     def kernels(self, kinds: Collection[str] | None = None) -> pd.DataFrame:
         """Return the rows of computing kernels that no finding has taken; only of these kinds, if given."""
         return _computing(self.left, kinds)
@@ -146,7 +172,7 @@ class DeviceCase:
     def unsure_ns(self, rows: pd.DataFrame) -> int:
         """Return how much of the difference may vanish, as the other side may have rows unprinted that the slower one prints.
 
-        Tables are sorted by time, so an unprinted row takes no longer than the shortest printed one.
+        If tables are sorted by time, an unprinted row takes no longer than the shortest printed one.
         """
         key, other = ("b", "a") if float(rows["delta_ns"].sum()) > 0 else ("a", "b")
         whole = self.unlisted_ns(other)
@@ -154,7 +180,9 @@ class DeviceCase:
             return 0
         printed = self.rows[f"{other}_ns"][((self.rows[f"{other}_ns"] > 0) & ~_is_unlisted(self.rows)).to_numpy(bool)]
         alone = rows[f"{key}_ns"][(rows[f"{other}_count"] <= 0).to_numpy(bool)]
-        return min(int(alone.clip(upper=printed.min() if len(printed) else whole).sum()), whole)
+        least = float(printed.min()) if len(printed) else 0.0
+        sorted_by_time = least * _MOST_UNPRINTED >= whole
+        return min(int(alone.clip(upper=least if sorted_by_time else whole).sum()), whole)
 
     def idle(self, causes: Collection[str]) -> pd.DataFrame:
         """Return the rows of idle time with these causes that no finding has taken."""
@@ -290,6 +318,12 @@ def reach(a: Float, b: Float) -> float | None:
     workers make them alternate), so means of consecutive steps say more than single steps.
     """
     return reach_of_difference(batches(a), batches(b))
+
+
+def lists_operators(side: DeviceSide) -> bool:
+    """Return whether a side's totals are of operators and not of kernels: torch.profiler's tables of processors always are."""
+    printed = (side.facts.get("source") or {}).get("format") == "torch-table"
+    return printed and (side.on_cpu or side.facts.get("counted") == "operators")
 
 
 Rule = Callable[[DeviceCase], Iterator[DeviceFinding]]

@@ -16,7 +16,7 @@ from kernelscope.analysis.attribution.steps import DetectedSteps, Request
 from kernelscope.analysis.explain import again
 from kernelscope.analysis.explain.device import account_rows, alignment, calls, causes, compiled, counted, host_pace, words
 from kernelscope.analysis.explain.device.alignment import Replacement
-from kernelscope.analysis.explain.device.case import PACE, SIDES, DeviceCase, DeviceFinding, case_of, reach
+from kernelscope.analysis.explain.device.case import PACE, SIDES, DeviceCase, DeviceFinding, case_of, lists_operators, reach
 from kernelscope.analysis.explain.device.causes import faults
 from kernelscope.analysis.explain.device.labels import labels
 from kernelscope.analysis.explain.device.side import CaptureSide, DeviceSide, side_of, takes_all
@@ -31,6 +31,9 @@ _PLACES = 2  # replacements in a finding's evidence
 _OPPOSED = 0.5  # of the larger movement: an opposite one of at least this share is said to hide it
 _STEPS, _TAIL = 3, 0.02  # least number of steps; share of a step that earlier work must take to be noted
 _OTHER_WORK = 1.5  # times as many products, convolutions and attentions: another program, or another unit of work
+_LARGEST_UNPRINTED = "the largest difference is in rows that were not printed"
+_ALL_ROWS = "print all rows of both; of torch.profiler: key_averages().table(row_limit=-1)"
+_GOOD_PART = 0.3  # of a side's time
 _UNPRINTED = 0.1  # of a cause: more than this in rows that may be unprinted makes it unsure
 _LESS_SURE = {"high": "medium", "medium": "low", "low": "low"}
 
@@ -47,9 +50,19 @@ def explain(a: CaptureSide, b: CaptureSide, request: Request | None = None) -> d
     result = _steps(a, b, request)
     sides = [side_of(side, name, steps, request, whole) for side, name, steps in zip((a, b), names, result, strict=True)]
     case = case_of(*sides)
-    case.replaced = alignment.replacements(case.a, case.b)
+    case.replaced = alignment.renamed(case) if case.totals else alignment.replacements(case.a, case.b)
+    if case.totals:
+        _keep_kind(case)
     findings = _settled(case) if a.path != b.path and not _counted_apart(case) else []
     return Shown(_result(case, findings))
+
+
+def _keep_kind(case: DeviceCase) -> None:
+    """Give a kernel that only its name tells from another one the kind of that one."""
+    for one in case.replaced:
+        (before,), (after,) = one.a, one.b
+        names = case.rows["name"].astype("string").fillna("")
+        case.rows.loc[(names == after).to_numpy(bool), "kind"] = case.rows.loc[(names == before).to_numpy(bool), "kind"].iloc[0]
 
 
 def _steps(a: CaptureSide, b: CaptureSide, request: Request) -> tuple[DetectedSteps | None, DetectedSteps | None]:
@@ -131,7 +144,7 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
         "replaced": [_replacement(one) for one in case.replaced[:_REPLACED]],
         "matches": [],
         "network": None, "mode": None, "batch": None,
-        "differs": [*_other_ranks(case), *_other_work(case)], "differences": [],
+        "differs": [*_other_ranks(case), *_other_work(case), *_unseen_work(case)], "differences": [],
         "missing": {"a": _missing(a), "b": _missing(b)},
         "devices": _devices(case),
         "hidden": _hidden(case, findings), "calls": calls.sentence(case),
@@ -161,6 +174,7 @@ def _side(side: DeviceSide) -> dict[str, Any]:
         "windows": len(side.account.lengths),
         "steps": side.detected.sentence() if side.detected else None,
         "basis": side.account.basis,
+        "counted": "operators" if lists_operators(side) else side.facts.get("counted"),
         "coverage": round(1 - unseen / max(side.account.step_ns, 1), 4),
         "layers": 0,
     }
@@ -233,11 +247,12 @@ def _abstained(case: DeviceCase, findings: list[DeviceFinding]) -> tuple[str | N
     if _counted_apart(case):
         return (
             "one table gives times by kernel, the other by operator, as it has too few rows of kernels",
-            "print all rows of both: key_averages().table(row_limit=-1)",
+            _ALL_ROWS,
         )
     if _alike(case):
         return "the steps differ by less than two runs of one program do, and so does each part of them", None
-    return _too_little(case), again.OF_CAPTURES
+    why = _too_little(case)
+    return why, _ALL_ROWS if _LARGEST_UNPRINTED in why else again.OF_CAPTURES
 
 
 def _counted_apart(case: DeviceCase) -> bool:
@@ -259,7 +274,9 @@ def _too_little(case: DeviceCase) -> str:
     largest = str(case.rows["delta_ns"].groupby(labels).sum().abs().idxmax())
     rows = case.rows[(labels == largest).to_numpy(bool)]
     delta, off = float(rows["delta_ns"].sum()), case.reach_ns(rows)
-    what = f"{largest} {delta / 1e6:+.3g} ms"
+    what = f"{largest} {words.signed(delta)}"
+    if largest == UNLISTED:
+        return f"{_LARGEST_UNPRINTED} ({words.signed(delta)})"
     pace = host_pace.same_calls(case) if bool(rows["cause"].isin(PACE).any()) else None
     if pace is not None:
         return f"the largest difference is idle time for the host ({what}): {pace.sentence(case)}"
@@ -296,12 +313,26 @@ def _other_work(case: DeviceCase) -> list[str]:
     """
     if any(len(side.trace.graphs) for side in (case.a, case.b)) or any(case.unlisted_ns(key) for key in SIDES):
         return []
-    main = case.all_kernels(MAIN)
+    main = case.without_wrappers(case.all_kernels(MAIN))
     weight = np.where(main["kind"] == "attention", 2.0, 1.0)
     a, b = (float((main[f"{key}_count"] * weight).sum()) for key in ("a", "b"))
     if max(a, b) < 2 or max(a, b) <= _OTHER_WORK * min(a, b):
         return []
     return [f"{words.count(a)} products, convolutions and attentions {case.per} in A, {words.count(b)} in B"]
+
+
+def _unseen_work(case: DeviceCase) -> list[str]:
+    """Return a sentence if one side's totals were cut and show none of the other's products, convolutions and attentions."""
+    main = case.all_kernels(MAIN)
+    took = {key: float(main[f"{key}_ns"].sum()) for key in SIDES}
+    for key, other in (SIDES, SIDES[::-1]) if case.totals else ():
+        large = took[other] > _GOOD_PART * case.side(other).account.step_ns
+        if case.unlisted_ns(key) and not took[key] and large:
+            return [
+                f"{key.upper()} prints no products, convolutions or attention, which take {words.duration(took[other])} in "
+                f"{other.upper()}: its table may not show what computes them"
+            ]
+    return []
 
 
 def _devices(case: DeviceCase) -> str | None:
@@ -320,10 +351,9 @@ def _hidden(case: DeviceCase, findings: list[DeviceFinding]) -> str | None:
         return None
     gains = [finding.cause for finding, ns in zip(findings, moves, strict=True) if ns < 0]
     losses = [finding.cause for finding, ns in zip(findings, moves, strict=True) if ns > 0]
-    return (
-        f"{case.b.name} gains {words.duration(-down)} {case.per} ({words.listed(gains)}) and loses {words.duration(up)} "
-        f"({words.listed(losses)}): one hides the other"
-    )
+    why = ["", ""] if set(gains) & set(losses) else [f" ({words.listed(causes)})" for causes in (gains, losses)]
+    less, more = words.duration(-down), words.duration(up)
+    return f"{case.b.name} takes {less} less {case.per}{why[0]} and {more} more{why[1]}: one hides the other"
 
 
 def _earlier_work(side: DeviceSide) -> list[str]:

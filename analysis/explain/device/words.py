@@ -11,9 +11,14 @@ from kernelscope.analysis.accounting.amounts import size as size
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase
 from kernelscope.analysis.kernels.short_names import short
 
-kernel = short  # a kernel's short name
 _SHARED = 0.5  # share of a difference that must be in kernels of both sides for it to be split
 _PART = 0.02  # of the larger part of a difference: a smaller part is not mentioned
+
+
+def kernel(name: object) -> str:
+    """Return a kernel's short name; in backticks if it holds a colon, which ends the first part of a title."""
+    text = short(name)
+    return f"`{text}`" if ": " in text else text
 
 
 def change(case: DeviceCase, a_ns: float, b_ns: float) -> str:

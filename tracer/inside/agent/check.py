@@ -1,8 +1,8 @@
-"""The agent's own checks of a machine's GPU: what can be tried with one interpreter where nothing can be installed.
+"""The agent's own checks of a machine's GPU: what one interpreter can test where nothing can be installed.
 
 Each check is a function that returns what it measured and what is wrong, or raises NotRun with the reason; one that fails never
-stops the others. check.json holds all of them, and is whole after each one; the run folders beside it are analysed elsewhere
-(``tests/tools/gpu/check.py --from DIR``), which is where sums, layers and collectors are compared.
+stops the others. check.json holds all results and is complete after each check. The run folders beside it are analysed
+elsewhere (``tests/tools/gpu/check.py --from DIR``); sums, layers and collectors are compared there.
 """
 
 import functools
@@ -39,8 +39,8 @@ class NotRun(Exception):
 class Checks(object):
     """All checks of one interpreter, into one folder.
 
-    packed: the agent's file, with which runs are recorded. root: where it was unpacked. frameworks: those that it knows.
-    report: called with one line for each check.
+    packed: the agent's file, which records runs. root: where it was unpacked. frameworks: the ones to check. report: called
+    with one line for each check.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Checks(object):
         self.versions = {"kernelscope": version, "python": platform.python_version()}
 
     def run(self) -> int:
-        """Do all of them; return how many failed."""
+        """Run all checks; return how many failed."""
         self._do("NVML fields", "agent", self.nvml_fields)
         self._do("NVML update periods", "agent", self.nvml_periods)
         self._do("NVML sampling", "agent", self.sampling)
@@ -102,7 +102,7 @@ class Checks(object):
             raise NotRun("no GPU (%s)" % self.source.unavailable)
 
     def _command(self, command: List[str], variables: Optional[Dict[str, str]] = None) -> Tuple[int, str, str]:
-        """Return (exit status, stdout, stderr) of a command; end it, with all that it started, when its time is over."""
+        """Return (exit status, stdout, stderr) of a command; kill it, with all that it started, when its time is up."""
         environment = dict(os.environ, PYTHONPATH=self.root, PYTHONDONTWRITEBYTECODE="1")
         environment.update(variables or {})
         process = subprocess.Popen(
@@ -120,7 +120,7 @@ class Checks(object):
         return process.returncode, out, err
 
     def nvml_fields(self) -> Tuple[Dict[str, Any], List[str]]:
-        """Power, energy and memory must be offered; the rest is stated."""
+        """Check that power and memory are offered; report the rest."""
         self._need_gpu()
         facts = self.source.facts()
         measured, wrong = {"driver": facts["driver"], "cuda": facts["cuda"]}, []
@@ -132,18 +132,18 @@ class Checks(object):
         return measured, wrong
 
     def nvml_periods(self) -> Tuple[Dict[str, Any], List[str]]:
-        """Median time between changes of power and of the energy counter, while they are asked as fast as possible."""
+        """Measure the median time between changes of power and of the energy counter, queried as fast as possible."""
         self._need_gpu()
         measured: Dict[str, Any] = {}
         wrong = []
         for found in self.source.update_periods(PERIODS_S):
             measured.update(("%s %s" % (found["device"], key), found[key]) for key in found if key != "device")
             if found["gpu_power_w_ns"] is None:
-                wrong.append("%s: power changed too seldom in %g s" % (found["device"], PERIODS_S))
+                wrong.append("%s: power changed too rarely in %g s" % (found["device"], PERIODS_S))
         return measured, wrong
 
     def sampling(self) -> Tuple[Dict[str, Any], List[str]]:
-        """Sample for two seconds and state the range of each metric."""
+        """Sample for two seconds and report the range of each metric."""
         self._need_gpu()
         seen: Dict[Any, Any] = {}
         for _ in range(SAMPLES):
@@ -155,16 +155,16 @@ class Checks(object):
         return measured, ["%s went backwards" % name for name in energy] + ([] if seen else ["nothing was sampled"])
 
     def visible_devices(self) -> Tuple[Dict[str, Any], List[str]]:
-        """What CUDA shows a process must be what CUDA_VISIBLE_DEVICES names, known by NVML's UUID."""
+        """Check that CUDA shows a process what CUDA_VISIBLE_DEVICES names, by NVML's UUIDs."""
         self._need_gpu()
         first = self.source.facts()["gpus"][0]
         bare = first["uuid"].lower().replace("gpu-", "", 1)
         everything, wrong = self._shown({}), []
         measured = {"shown by default": everything}
         if first["mig"]:
-            return measured, [] if everything else ["CUDA shows no instance of a divided GPU"]
+            return measured, [] if everything else ["CUDA shows no MIG instance of a divided GPU"]
         if bare not in everything:
-            wrong.append("NVML's GPU 0 (%s) is not among what CUDA shows" % first["uuid"])
+            wrong.append("NVML's GPU 0 (%s) is not among the devices that CUDA shows" % first["uuid"])
         for asked, expected in ((first["uuid"], [bare]), ("-1", [])):
             measured["shown for " + asked] = shown = self._shown({"CUDA_VISIBLE_DEVICES": asked})
             if shown != expected:
@@ -178,23 +178,22 @@ class Checks(object):
         return [device["uuid"] for device in json.loads(out.splitlines()[-1])]
 
     def cupti_check(self) -> Tuple[Dict[str, Any], List[str]]:
-        """What was launched must be what CUPTI recorded (see cupti_check)."""
+        """Check that CUPTI recorded what was launched (see cupti_check)."""
         self._need_gpu()
-        if importlib.util.find_spec("cupti") is None:
-            raise NotRun("this interpreter has no package cupti (pip install cupti-python)")
+        _need_cupti()
         command = [sys.executable, "-m", "kernelscope.tracer.inside.cupti", "--check", os.path.join(self.folder, "cupti-check")]
         status, out, err = self._command(command)
         measured = dict(line.split(": ", 1) for line in out.splitlines() if ": " in line)
         return measured, [] if not status else [text for text in (out.strip(), err.strip()) if text] or ["status %d" % status]
 
     def record(self, framework: str, collector: str) -> Tuple[Dict[str, Any], List[str]]:
-        """Record lenet; what the folder holds is judged where it is analysed."""
+        """Record lenet; the folder is checked where it is analysed."""
         self._need_gpu()
         missing = [name for name in described(framework).imports if importlib.util.find_spec(name) is None]
         if missing:
             raise NotRun("this interpreter has no module %s" % missing[0])
-        if collector == "cupti" and importlib.util.find_spec("cupti") is None:
-            raise NotRun("this interpreter has no package cupti (pip install cupti-python)")
+        if collector == "cupti":
+            _need_cupti()
         folder = os.path.join("runs", "%s-%s" % (framework, collector))
         command = [sys.executable, self.packed, "run", "lenet", "-f", framework, "--device", "cuda", "--collector", collector]
         command += ["--steps", str(self.steps), "--repeats", "1", "-o", folder]
@@ -203,7 +202,7 @@ class Checks(object):
         return measured, [] if not status else [_last(err)]
 
     def no_visible_device(self) -> Tuple[Dict[str, Any], List[str]]:
-        """A run that is to use a GPU and sees none must fail with one line and leave a readable folder."""
+        """Check that a run on a GPU that sees none fails with one line and leaves a readable folder."""
         self._need_gpu()
         there = [name for name in self.frameworks if all(importlib.util.find_spec(m) for m in described(name).imports)]
         if not there:
@@ -213,10 +212,15 @@ class Checks(object):
         status, _, err = self._command(command, {"CUDA_VISIBLE_DEVICES": "-1"})
         with open(os.path.join(self.folder, folder, "run.json")) as file:
             record = json.load(file)
-        wrong = [] if status else ["it ran, on what it cannot see"]
+        wrong = [] if status else ["it ran although it sees no GPU"]
         wrong += ["a traceback instead of a message"] if "Traceback" in err else []
         wrong += ["run.json says that it is complete"] if record["complete"] else []
         return {"framework": there[0], "exit status": status, "message": _last(err)}, wrong
+
+
+def _need_cupti() -> None:
+    if importlib.util.find_spec("cupti") is None:
+        raise NotRun("this interpreter has no package cupti (pip install cupti-python)")
 
 
 def _last(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A child of the agent: this interpreter running one pass, told through a pipe what to do."""
+"""A child of the agent: this interpreter running one pass, controlled through a pipe."""
 
 import json
 import os
@@ -41,7 +41,7 @@ class ChildProcess(object):
         self.pid = self._process.pid
 
     def tell(self, **command: Any) -> Dict[str, Any]:
-        """Send a command and return its answer; raise ChildError when the child fails, dies or does not answer in time."""
+        """Send a command and return its answer; raise ChildError if the child fails, dies or does not answer in time."""
         try:
             os.write(self._commands, (json.dumps(command) + "\n").encode())
         except BrokenPipeError:
@@ -79,7 +79,7 @@ class ChildProcess(object):
         return ChildError("%s: ended with %s%s (log: %s)" % (self.name, how, ": " + tail[-1] if tail else "", self.log))
 
     def stop(self) -> None:
-        """End the child with its own children; what it wrote stays."""
+        """Kill the child and its own children; what it wrote stays."""
         if self._process.poll() is None:
             try:
                 os.killpg(self.pid, signal.SIGKILL)
@@ -92,7 +92,7 @@ class ChildProcess(object):
         self._commands = self._answers = -1
 
     def finish(self) -> None:
-        """Let the child write what is left and end by itself; a framework that hangs at its exit is ended."""
+        """Let the child write what is left and end by itself; kill it if its framework hangs at exit."""
         self.tell(do="finish")
         try:
             self._process.wait(self.timeout_s)

@@ -1,4 +1,4 @@
-"""The machine as /proc tells it, and a child's processor time and memory."""
+"""The machine as /proc describes it, its cores' load, and a child's memory and threads."""
 
 import os
 import platform
@@ -8,7 +8,7 @@ from kernelscope.tracer.inside.own import open
 
 
 def describe() -> Dict[str, Any]:
-    """Return processor, threads, memory and system, with the keys of run.json; what /proc does not tell is None."""
+    """Return processor, threads, memory and system, with the keys of run.json; None if /proc does not tell."""
     names, cores = [], set()
     physical = None
     for line in _lines("/proc/cpuinfo"):
@@ -34,14 +34,14 @@ def describe() -> Dict[str, Any]:
 
 
 class CpuSource(object):
-    """Samples each core's busy share since the sample before, and one process's resident memory and threads."""
+    """Samples each core's busy share since the previous sample, and one process's resident memory and threads."""
 
     def __init__(self) -> None:
         self._before = core_times()
         self._page = os.sysconf("SC_PAGE_SIZE")
 
     def sample(self, pid: int) -> List[Any]:
-        """Return [(metric, value, core, device)] of now; the process's only with a `pid`."""
+        """Return the current [(metric, value, core, device)]; those of a process only with a `pid`."""
         now, before = core_times(), self._before
         self._before = now
         rows = []
@@ -60,7 +60,7 @@ class CpuSource(object):
         return []
 
     def describe(self) -> Dict[str, Any]:
-        """Say what this source is."""
+        """Describe this source."""
         return {"source": "/proc", "cores": len(self._before)}
 
 
@@ -76,7 +76,7 @@ def core_times() -> Dict[int, Tuple[int, int]]:
 
 
 def _lines(path: str) -> List[str]:
-    """Return the lines of a file of /proc; none where it is not there."""
+    """Return the lines of a file of /proc; empty if it cannot be read."""
     try:
         with open(path, encoding="utf8", errors="replace") as file:
             return file.read().splitlines()

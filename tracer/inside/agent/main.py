@@ -16,12 +16,12 @@ from kernelscope.tracer.inside.agent.session import Session
 from kernelscope.tracer.inside.launching.errors import NoSuchCommand
 from kernelscope.tracer.inside.launching.parsing import Parser
 
-ABOUT = "kernelscope/tracer/inside/agent/about.json"  # in the packed file: what it was made of
-EPILOG = "exit status: 0 done, 1 a check failed, 2 wrong use, 3 files cannot be written, 4 the framework's process failed"
+ABOUT = "kernelscope/tracer/inside/agent/about.json"  # in the packed file: its version, networks and frameworks
+EPILOG = "exit status: 0 success, 1 a check failed, 2 wrong usage, 3 files cannot be written, 4 the framework's process failed"
 
 
 class UsageError(Exception):
-    """Wrong use: one line that says what is wrong and what would be right."""
+    """Wrong usage: one line that says what is wrong and how to correct it."""
 
 
 class _Parser(Parser):
@@ -37,31 +37,52 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(prog="agent.pyz", description="Record with the interpreter that runs this file.", epilog=EPILOG)
     top.add_argument("--version", action="store_true", help="show the version of kernelscope that made this file")
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
-    run = commands.add_parser("run", help="record one workload in one framework, into a run folder to be analysed elsewhere")
+    run = commands.add_parser("run", help="record one workload in one framework into a run folder, to be analysed elsewhere")
     add = run.add_argument
     add("network", metavar="WORKLOAD", help="lenet, mlp, cnn or lstm")
-    add("-f", "--framework", required=True, metavar="NAME", help="the framework that this interpreter has")
-    add("-o", "--output", required=True, metavar="DIR", help="folder for the results; it must not hold anything")
+    add("-f", "--framework", required=True, metavar="NAME", help="framework to record; this interpreter must have it")
+    add("-o", "--output", required=True, metavar="DIR", help="folder for the results; must be new or empty")
     add("--mode", choices=("train", "infer"), default="train", help="what a step is (default: train)")
     add("--batch", type=_positive, default=64, metavar="N", help="samples per step (default: 64)")
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run (default: what NVML sees)")
-    add("--collector", choices=("framework", "cupti"), default="framework", help="what records a GPU's kernels")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run (default: a GPU if NVML sees one)")
+    add(
+        "--collector",
+        choices=("framework", "cupti"),
+        default="framework",
+        help="the tool that records the kernels pass (default: framework)",
+    )
     add("--threads", type=_positive, metavar="N", help="processor threads (default: all allowed)")
     add("--steps", type=_positive, default=30, metavar="N", help="measured steps per repeat of a pass (default: 30)")
-    add("--warmup", type=int, default=10, metavar="N", help="least warm-up steps before they settle (default: 10)")
+    add(
+        "--warmup",
+        type=int,
+        default=10,
+        metavar="N",
+        help="minimum of warm-up steps; more run until their times settle (default: 10)",
+    )
     add("--repeats", type=_positive, default=3, metavar="N", help="restarts of the clean pass (default: 3)")
-    add("--seed", type=int, default=0, metavar="N", help="of weights and data (default: 0)")
-    add("--steady", action="store_true", help="steady heap and passive waiting: resolves smaller differences")
+    add("--seed", type=int, default=0, metavar="N", help="seed of weights and data (default: 0)")
+    add(
+        "--steady",
+        action="store_true",
+        help="steady heap, passive waiting and longer clean passes, to resolve smaller differences",
+    )
     add("--data", metavar="DIR", help="folder with MNIST idx or CIFAR-10 binary files (default: random data)")
-    add("--full-paths", action="store_true", help="keep the home folder and the user's name in what is written (default: ~)")
-    add("--timeout", type=float, default=300.0, metavar="SECONDS", help="a child must answer within (default: 300)")
-    described = "record a script of your own, unchanged, into a run folder to be analysed elsewhere"
+    add("--full-paths", action="store_true", help="keep the home folder and the user's name in the output (default: write ~)")
+    add(
+        "--timeout",
+        type=float,
+        default=300.0,
+        metavar="SECONDS",
+        help="how long a child process may take to answer (default: 300)",
+    )
+    described = "record a script of your own, unchanged, into a run folder, to be analysed elsewhere"
     profile.configure(commands.add_parser("profile", help=described, description=described))
-    add = commands.add_parser("check", help="try everything that needs a GPU, into a folder to be judged elsewhere").add_argument
-    add("-o", "--output", required=True, metavar="DIR", help="folder for the results; it must not hold anything")
-    add("-f", "--frameworks", metavar="A,B,...", help="try these only (default: all that this interpreter has)")
-    add("--steps", type=_positive, default=20, metavar="N", help="measured steps of a recording (default: 20)")
-    add("--limit", type=float, default=300.0, metavar="SECONDS", help="a check is ended after (default: 300)")
+    add = commands.add_parser("check", help="check what needs a GPU, into a folder to be evaluated elsewhere").add_argument
+    add("-o", "--output", required=True, metavar="DIR", help="folder for the results; must be new or empty")
+    add("-f", "--frameworks", metavar="A,B,...", help="check only these (default: all that this interpreter has)")
+    add("--steps", type=_positive, default=20, metavar="N", help="measured steps per recording (default: 20)")
+    add("--limit", type=float, default=300.0, metavar="SECONDS", help="kill a check that takes longer (default: 300)")
     return top
 
 
@@ -80,7 +101,7 @@ def main(packed: str) -> int:
         print("kernelscope agent %s" % about["kernelscope"])
         return 0
     if arguments.command is None:
-        return _said("no command; say run, profile or check (see %s --help)" % os.path.basename(packed), 2)
+        return _said("no command; name run, profile or check (see %s --help)" % os.path.basename(packed), 2)
     unpacked = tempfile.mkdtemp(prefix="kernelscope-agent-" + temporary.OF_IMPORTS)
     try:
         with zipfile.ZipFile(packed) as archive:
@@ -130,8 +151,8 @@ def _run(arguments: argparse.Namespace, about: Dict[str, Any], unpacked: str) ->
 def _profile(arguments: argparse.Namespace, about: Dict[str, Any], unpacked: str) -> int:
     asked = profile.command(arguments)
     if not asked:
-        raise UsageError("no command; write it behind --: python agent.pyz profile -- train.py")
-    folder = arguments.output or profile.default_folder(asked)
+        raise UsageError("no command; name one after --, as in python agent.pyz profile -- train.py")
+    folder = arguments.output = arguments.output or profile.default_folder(asked)
     _make_folder(folder)
     return profile.run(arguments, asked, folder, unpacked, about["kernelscope"])
 
@@ -150,7 +171,7 @@ def _check(arguments: argparse.Namespace, about: Dict[str, Any], unpacked: str, 
         folder, os.path.abspath(packed), unpacked, frameworks, version, arguments.steps, arguments.limit, _progress
     )  # fmt: skip
     failed = checks.run()
-    remark = "%s: judge it with `python tests/tools/gpu/check.py --from DIR` of kernelscope's sources\n"
+    remark = "%s: evaluate it with `python tests/tools/gpu/check.py --from DIR` in kernelscope's sources\n"
     sys.stderr.write(remark % arguments.output)
     return 1 if failed else 0
 
@@ -170,7 +191,7 @@ def _options(arguments: argparse.Namespace) -> Dict[str, Any]:
             raise UsageError("--device cuda: no GPU to run on (%s); use --device cpu" % missing)
         device = "cpu" if missing else "cuda"
     if arguments.collector == "cupti" and device == "cpu":
-        raise UsageError("--collector cupti records what GPUs do, and this runs on a CPU; use --collector framework")
+        raise UsageError("--collector cupti records only work of GPUs, and this runs on a CPU; use --collector framework")
     chosen = ("network", "mode", "batch", "seed", "steps", "warmup", "repeats", "steady", "data", "collector", "full_paths")
     options = {name: getattr(arguments, name) for name in chosen}
     threads = arguments.threads or len(os.sched_getaffinity(0))

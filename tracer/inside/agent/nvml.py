@@ -1,6 +1,6 @@
 """Power, energy, memory, utilisation, clock and temperature of NVIDIA GPUs through the driver's own library.
 
-The driver brings libnvidia-ml.so.1 wherever there is a GPU, so nothing has to be installed to ask it. Functions and structures
+The driver installs libnvidia-ml.so.1 wherever there is a GPU, so nothing else is needed to query it. Functions and structures
 are those of nvml.h, which keeps them for good under their versioned names.
 """
 
@@ -14,7 +14,7 @@ _SUCCESS = 0
 _CLOCK_SM = 1
 _TEMPERATURE_GPU = 0
 _FIELD_POWER_INSTANT = 186  # mW now; GetPowerUsage is an average over a second on most GPUs since Ampere
-_FEWEST_CHANGES = 4  # of a value, before the time between them says anything
+_FEWEST_CHANGES = 4  # of a value, for the time between them to mean anything
 _PCI_INFO = 128  # bytes, more than nvmlPciInfo_t has: its bus id is the text at _PCI_BUS_ID
 _PCI_BUS_ID = slice(36, 68)
 
@@ -67,7 +67,7 @@ class NvmlSource(object):
             self.unavailable = "NVML sees no GPU"
 
     def sample(self, pid: Optional[int]) -> List[Any]:
-        """Return [(metric, value, core, device)] of now; what a GPU does not offer is left out."""
+        """Return the current [(metric, value, core, device)], without metrics that a GPU does not offer."""
         del pid
         return [
             (metric, value, None, "cuda:%d" % index)
@@ -77,7 +77,7 @@ class NvmlSource(object):
         ]
 
     def facts(self) -> Dict[str, Any]:
-        """Return the driver's version, the CUDA that it serves, and what each GPU is and offers; what is not told is None."""
+        """Return the driver's version, the CUDA version that it supports, and what each GPU is and offers; None if unknown."""
         version, cuda = ctypes.create_string_buffer(96), ctypes.c_int()
         told = not self.unavailable and self._library.nvmlSystemGetDriverVersion(version, len(version)) == _SUCCESS
         ask = getattr(self._library, "nvmlSystemGetCudaDriverVersion_v2", None)
@@ -90,7 +90,7 @@ class NvmlSource(object):
         }
 
     def _abilities(self, handle: Any) -> Dict[str, Any]:
-        """Return which metrics a GPU answers and which it does not, its compute capability, memory, address and MIG mode."""
+        """Return which metrics a GPU offers and which not, its compute capability, memory, PCI address and MIG mode."""
         answers = dict(self._answers(handle))
         major, minor, memory, mig, pending = (ctypes.c_int(), ctypes.c_int(), _Memory(), ctypes.c_uint(), ctypes.c_uint())
         capability = getattr(self._library, "nvmlDeviceGetCudaComputeCapability", None)
@@ -111,9 +111,9 @@ class NvmlSource(object):
         }
 
     def update_periods(self, seconds: float) -> List[Dict[str, Any]]:
-        """Ask for power and energy as fast as possible for so long; return by GPU the median time between changes in ns.
+        """Query power and energy as fast as possible for this long; return, per GPU, the median time between changes in ns.
 
-        None where a value changed too seldom to say. asked: how often each was asked. Source: the method of ML.ENERGY's Zeus.
+        None if a value changed too rarely. asked: how often each was queried. Source: the method of ML.ENERGY's Zeus.
         """
         return [dict(_periods(self._questions(handle), seconds), device="cuda:%d" % index) for index, handle in self._devices]
 
@@ -155,7 +155,7 @@ class NvmlSource(object):
         return answer.value * scale if self._asked(name, handle, answer, *arguments) else None
 
     def describe(self) -> Dict[str, Any]:
-        """Say which GPUs are sampled, or why none is."""
+        """Describe the sampled GPUs, or say why none is sampled."""
         if self.unavailable:
             return {"source": "nvml", "unavailable": self.unavailable}
         return {"source": "nvml", "gpus": [self._facts(index, handle) for index, handle in self._devices]}
@@ -170,7 +170,7 @@ class NvmlSource(object):
 
 
 def _periods(questions: Dict[str, Any], seconds: float) -> Any:
-    """Return the median time between changes of each question's answer, in ns, while all are asked in turn."""
+    """Ask all questions in turn for this long; return the median time between changes of each answer, in ns."""
     changes: Dict[str, List[int]] = {name: [] for name in questions}
     last: Dict[str, Any] = {}
     asked = 0
@@ -184,7 +184,7 @@ def _periods(questions: Dict[str, Any], seconds: float) -> Any:
                 last[name] = value
     found: Dict[str, Optional[int]] = {"asked": asked}
     for name, times in changes.items():
-        # the first change is that from nothing: when the value before it began is not known
+        # the first entry is the first answer, not a change: when that value began is unknown
         gaps = sorted(after - before for before, after in zip(times[1:], times[2:]))
         found[name] = gaps[len(gaps) // 2] if len(gaps) >= _FEWEST_CHANGES - 1 else None
     return found

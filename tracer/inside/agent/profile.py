@@ -1,4 +1,4 @@
-"""The agent's `profile`: somebody's own command, with the agent's unpacked code in its interpreters."""
+"""The agent's `profile`: records a user's own command, with the agent's unpacked code in its interpreters."""
 
 import argparse
 import os
@@ -14,25 +14,25 @@ from kernelscope.tracer.inside.launching.launch import launch
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options to the command's parser."""
     parser.add_argument(
-        "-o", "--output", metavar="DIR", help="folder for the results (default: kernelscope-NAME, of the script's)"
+        "-o", "--output", metavar="DIR", help="folder for the results (default: kernelscope-<name of the script>)"
     )
     options.add_arguments(parser)
 
 
 def command(arguments: argparse.Namespace) -> List[str]:
-    """Return the command to run; a script or -m alone is run by this interpreter. An empty list where there is none."""
+    """Return the command to run; this interpreter runs -m and scripts that are not executable. Empty if there is none."""
     asked = options.command(arguments)
     ours = asked and (asked[0].endswith(".py") and not os.access(asked[0], os.X_OK) or asked[0] == "-m")
     return [sys.executable] + asked if ours else asked
 
 
 def default_folder(asked: List[str]) -> str:
-    """Return where the results go if nobody says it."""
+    """Return the folder for results without -o."""
     return "kernelscope-" + "".join(letter for letter in label(asked) or "" if letter.isalnum() or letter in "._-").strip("-")
 
 
 def run(arguments: argparse.Namespace, asked: List[str], folder: str, root: str, version: str) -> int:
-    """Run the command, say on stderr what was recorded, and return the exit status. Raises what `launch` does."""
+    """Run the command, report on stderr what was recorded, and return the exit status. Raises what `launch` raises."""
     about = {
         "kernelscope": version,
         "machine": machine.describe(),

@@ -1,4 +1,4 @@
-"""A thread that asks all sources at a steady rate while a window of the child is open, written as JSON Lines."""
+"""A thread that reads all sources at a steady rate while a window of the child is open, and writes JSON Lines."""
 
 import json
 import threading
@@ -11,7 +11,7 @@ RATE_HZ = 10.0
 
 
 class Sampler(object):
-    """Samples from `open` to `close`; readings at a window's edges are taken by the caller's thread."""
+    """Samples from `open` to `close`; the caller's thread reads at a window's edges."""
 
     def __init__(self, sources: Sequence[Any], path: str) -> None:
         self._sources = sources
@@ -23,7 +23,7 @@ class Sampler(object):
         self._window: Optional[int] = None
 
     def open(self, pid: int, window: int) -> None:
-        """Start to sample; the first reading only resets what is counted since the last one."""
+        """Start sampling; this first reading only resets what is measured since the previous one."""
         self._pid, self._window = pid, window
         for source in self._sources:
             source.sample(None)
@@ -50,5 +50,5 @@ class Sampler(object):
                 out.write(json.dumps(row) + "\n")
 
     def describe(self) -> Dict[str, Any]:
-        """Say what is sampled and at which rate."""
+        """Describe the sources and the requested period."""
         return {"asked_period_ns": int(1e9 / RATE_HZ), "sources": [source.describe() for source in self._sources]}

@@ -20,8 +20,8 @@ from kernelscope.tracer.inside.scrubbing import Scrubber
 class Session(object):
     """Runs the passes; run.json is on disk, marked incomplete, from the start.
 
-    options: what was asked for, as run.json keeps it (see tracer.outside.options). version: kernelscope's. roots: where the
-    agent's own code was unpacked. report: called with a line before each pass.
+    options: the options as run.json keeps them (see tracer.outside.options). version: kernelscope's. roots: where the agent's
+    own code was unpacked. report: called with a line before each pass.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Session(object):
         return variables
 
     def run(self) -> None:
-        """Run all passes; raise ChildError for a pass that failed. Whatever ends it, run.json says how far it came."""
+        """Run all passes; raise ChildError if one fails. However it ends, run.json says how far it got."""
         planned = plan.order(self.options["repeats"])
         name = planned[0][0]
         try:
@@ -80,13 +80,13 @@ class Session(object):
             self._run.write()
             raise
         self.record.update(complete=True, reason=None)
-        self._run.write()  # before the ceilings: whoever stops these loses nothing else
+        self._run.write()  # before the ceilings: interrupting them loses nothing else
         self.report("[%d/%d] ceilings" % (len(planned), len(planned)))
         self.record.update(ceilings=self._ceilings())
         self._run.write()
 
     def _ceilings(self) -> Any:
-        """Measure what the device can do at most; where that fails, the reason stands in their place."""
+        """Measure the device's ceilings; if that fails, return the reason in their place."""
         options = self.options
         about = {"framework": self.record["framework"], "device": options["device"], "threads": options["threads"]}
         found: Dict[str, Any] = {"schema": ceilings.SCHEMA, "source": "measured", "version": self.record["version"], "gpu": None}
@@ -171,7 +171,7 @@ class Session(object):
                 sampler.close()
 
     def _learn(self, folder: str) -> None:
-        """Enter into run.json what the child found out of the framework."""
+        """Enter into run.json what the child found out about the framework."""
         with open(os.path.join(folder, "child.json")) as file:
             report = json.load(file)
         for key in ("versions", "settings", "network"):

@@ -1,7 +1,7 @@
-"""Changes that are made to a program from outside, in its own process, so that a remedy is tried before its source is touched.
+"""Changes to a program, made from outside in its own process, to try a remedy before touching the source.
 
-A module a framework, with CHANGES: {name: function(framework's module, patches, seen)}. The function puts wrappers where the
-program will call; `seen(what)` is called for each thing that was changed, so that a change that met nothing is known as such.
+One module per framework, with CHANGES: {name: function(framework's module, patches, seen)}. The function installs wrappers that
+the program will call. `seen(what)` is called for each thing that was changed, so a change that met nothing is recognised.
 Wrappers stay until the process ends.
 """
 
@@ -15,9 +15,9 @@ MODULES = {"torch": "pytorch", "tensorflow": "tensorflow", "keras": "keras", "mx
 
 
 def apply(imported: str, names: "Sequence[str]", patches: "Any", seen: "Callable[[str, str], None]") -> None:
-    """Make those of the named changes that are of the framework whose import has ended.
+    """Make those of the named changes that belong to this framework, whose import has ended.
 
-    names: as "pytorch:channels last". seen: called with the change's name and what was changed.
+    names: such as "pytorch:channels last". seen: called with the change's name and what was changed.
     """
     family = MODULES.get(imported)
     mine = [name for name in names if name.partition(":")[0] == family]

@@ -1,4 +1,4 @@
-"""What changes of several frameworks share: results that are noted, which calls are of a whole model, silence, and a place."""
+"""Shared by the changes of several frameworks: calls of whole models, silence, and placement on one NUMA node."""
 
 import builtins
 import glob
@@ -11,11 +11,11 @@ from typing import Any, Callable, Set
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 NODES = "/sys/devices/system/node/node[0-9]*/cpulist"
-VALUES = 5  # losses, or outputs, that are noted
+VALUES = 5  # number of losses, or outputs, to note
 
 
 def around_outermost(call: Callable[..., Any], outermost: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what is put in place of `call`: outermost(call, *arguments) for calls that stand in no other of their thread."""
+    """Return a replacement for `call`: outermost(call, *arguments) for calls that are not nested in another of their thread."""
     state = threading.local()
 
     def wrapped(*arguments: Any, **named: Any) -> Any:
@@ -31,7 +31,7 @@ def around_outermost(call: Callable[..., Any], outermost: Callable[..., Any]) ->
 
 
 def silent(_: Any, patches: Patches, seen: Callable[[str], None]) -> None:
-    """Print and log nothing: what is left of a step without that."""
+    """Print and log nothing: shows what remains of a step without that."""
 
     def nothing(name: str) -> Callable[..., Callable[..., None]]:
         def quiet(*arguments: Any, **named: Any) -> None:
@@ -44,7 +44,7 @@ def silent(_: Any, patches: Patches, seen: Callable[[str], None]) -> None:
 
 
 def one_node(_: Any, patches: Patches, seen: Callable[[str], None]) -> None:
-    """Keep the process on the processors of one NUMA node, near its memory: the node that has most of those it may use."""
+    """Pin the process to one NUMA node, near its memory: the node with most of the CPUs that it may use."""
     nodes = []
     for path in glob.glob(NODES):
         with io.open(path, encoding="ascii") as file:
@@ -57,7 +57,7 @@ def one_node(_: Any, patches: Patches, seen: Callable[[str], None]) -> None:
 
 
 def _processors(text: str) -> Set[int]:
-    """Return the numbers in a list as the kernel writes it: 0-3,8."""
+    """Return the CPU numbers in one of Linux's lists: 0-3,8."""
     found: Set[int] = set()
     for part in text.strip().split(","):
         first, _, last = part.partition("-")

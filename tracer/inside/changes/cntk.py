@@ -1,4 +1,4 @@
-"""What can be changed of a program of CNTK: what it checks and prints of each node, and how it updates parameters."""
+"""Changes to CNTK programs: tracing and checking of nodes, and how parameters are updated."""
 
 from typing import Any, Callable
 
@@ -9,7 +9,7 @@ Seen = Callable[[str], None]
 
 
 def untraced(cntk: Any, patches: Patches, seen: Seen) -> None:
-    """Keep the tracing and the checking of nodes off, whatever the program says."""
+    """Keep tracing and checking of nodes off, whatever the program sets."""
 
     def kept(name: str, off: Any) -> Callable[..., Callable[[Any], None]]:
         def make(original: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -27,7 +27,7 @@ def untraced(cntk: Any, patches: Patches, seen: Seen) -> None:
 
 
 def plain_learners(cntk: Any, patches: Patches, seen: Seen) -> None:
-    """Update parameters by the library's own plain SGD, whatever learner a trainer is given."""
+    """Update parameters with the library's own plain SGD, whatever learner a trainer gets."""
 
     def make(original: Callable[..., None]) -> Callable[..., None]:
         def init(self: Any, model: Any, criterion: Any, parameter_learners: Any = None, *arguments: Any, **named: Any) -> None:

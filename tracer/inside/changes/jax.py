@@ -1,4 +1,4 @@
-"""What can be changed of a program of JAX: whether it is compiled, and whether a function may write over its arguments."""
+"""Changes to JAX programs: compilation, precision, and whether a function may overwrite its arguments."""
 
 import functools
 from typing import Any, Callable, Dict, List, Sequence
@@ -7,12 +7,12 @@ from kernelscope.tracer.inside.changes.calls import VALUES, one_node, silent
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 Seen = Callable[[str], None]
-_ANEW = 3  # functions of one code: more of them are made anew in each step
-_OWN = ("donate_argnums", "donate_argnames", "static_argnums", "static_argnames")  # who gives these has thought of arguments
+_ANEW = 3  # functions with the same code: if there are more, the program makes new ones in each step
+_OWN = ("donate_argnums", "donate_argnames", "static_argnums", "static_argnames")  # who sets these has considered the arguments
 
 
 class _Calls(object):
-    """What jax.jit returned, with other calls: `call(function, *arguments)`."""
+    """Stands for what jax.jit returned; its calls become `call(function, *arguments)`."""
 
     def __init__(self, function: Any, call: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function, updated=())
@@ -30,7 +30,7 @@ class _Calls(object):
 
 
 def _compiling(jax: Any, patches: Patches, calls: Callable[..., Any]) -> None:
-    """Let `calls(jit, function, options)` return what jax.jit returns; jit is JAX's own."""
+    """Make jax.jit return calls(jit, function, options); jit is JAX's own."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def jit(fun: Any = None, **options: Any) -> Any:
@@ -46,7 +46,7 @@ def _traced(jax: Any, values: Any) -> bool:
 
 
 def _kept_off(jax: Any, patches: Patches, seen: Seen, setting: str) -> None:
-    """Keep a setting off, whatever the program says."""
+    """Keep a setting off, whatever the program sets."""
 
     def make(original: Callable[..., None]) -> Callable[..., None]:
         def update(name: str, value: Any) -> None:
@@ -61,12 +61,12 @@ def _kept_off(jax: Any, patches: Patches, seen: Seen, setting: str) -> None:
 
 
 def single_precision(jax: Any, patches: Patches, seen: Seen) -> None:
-    """Keep double precision off, which JAX has only where it is asked for."""
+    """Keep double precision off, which JAX uses only on request."""
     _kept_off(jax, patches, seen, "jax_enable_x64")
 
 
 def compiled(jax: Any, patches: Patches, seen: Seen) -> None:
-    """Keep jax.jit on, whatever the program says."""
+    """Keep jax.jit on, whatever the program sets."""
 
     def disabling(original: Callable[[bool], Any]) -> Callable[..., Any]:
         def disable_jit(disable: bool = True) -> Any:
@@ -81,13 +81,13 @@ def compiled(jax: Any, patches: Patches, seen: Seen) -> None:
 
 
 def compiled_gradients(jax: Any, patches: Patches, seen: Seen) -> None:
-    """Compile functions that return gradients, where the program does not; each once, however often it is asked for.
+    """Compile gradient functions that the program does not compile; each once, however often it asks for it.
 
-    Functions that the program makes anew in each step are left as they are: they would be compiled in each.
+    Functions that the program makes anew in each step are left alone: they would be compiled in each step.
     """
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        made: Dict[Any, Any] = {}  # with the function itself, so that its id stays its own
+        made: Dict[Any, Any] = {}  # keeps the function itself, so that its id is not reused
         anew: Dict[Any, int] = {}
 
         def gradients(fun: Any, *arguments: Any, **named: Any) -> Any:
@@ -107,7 +107,7 @@ def compiled_gradients(jax: Any, patches: Patches, seen: Seen) -> None:
                     return plain(*values, **keywords)
                 try:
                     result = faster(*values, **keywords)
-                except TypeError:  # an argument that is no array
+                except TypeError:  # an argument is not an array
                     refused.append(True)
                     return plain(*values, **keywords)
                 seen(getattr(fun, "__name__", "function"))
@@ -123,7 +123,7 @@ def compiled_gradients(jax: Any, patches: Patches, seen: Seen) -> None:
 
 
 def donated(jax: Any, patches: Patches, seen: Seen) -> None:
-    """Let compiled functions write what they return over arguments of the same shapes, such as parameters."""
+    """Let compiled functions write their results over arguments of the same shapes, such as parameters."""
 
     def calls(jit: Callable[..., Any], fun: Any, options: Any) -> Any:
         plain = jit(fun, **options)
@@ -149,7 +149,7 @@ def donated(jax: Any, patches: Patches, seen: Seen) -> None:
 
 
 def _returned(jax: Any, values: Sequence[Any], result: Any) -> List[int]:
-    """Return the places of the arguments that have the structure, shapes and types of something that was returned."""
+    """Return the positions of arguments with the structure, shapes and types of one of the results."""
 
     def kind(value: Any) -> Any:
         leaves, structure = jax.tree_util.tree_flatten(value)

@@ -1,4 +1,4 @@
-"""What can be changed of a program of Keras: how its models are compiled."""
+"""Changes to Keras programs: how models are compiled, precision, and what `fit` prints."""
 
 from typing import Any, Callable, List
 
@@ -6,7 +6,7 @@ from kernelscope.tracer.inside.changes.calls import VALUES
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 Seen = Callable[[str], None]
-_OURS = "kernelscope"  # an attribute of callbacks that we add
+_OURS = "kernelscope"  # an attribute of our own callbacks
 _BEFORE_CALLBACKS = 5  # arguments of `fit`: x, y, batch_size, epochs, verbose
 
 
@@ -22,7 +22,7 @@ def _compile(keras: Any, patches: Patches, seen: Seen, **settings: Any) -> None:
 
 
 def graphs(keras: Any, patches: Patches, seen: Seen) -> None:
-    """Run models as graphs, whatever the program says."""
+    """Run models as graphs, whatever the program sets."""
     _compile(keras, patches, seen, run_eagerly=False)
 
 
@@ -69,7 +69,7 @@ def silent(keras: Any, patches: Patches, seen: Seen) -> None:
 
 
 def values(keras: Any, patches: Patches, seen: Seen) -> None:
-    """Note the first losses of `fit`, as it tells them to callbacks: means since the epoch began."""
+    """Note the first losses of `fit`, as it reports them to callbacks: means since the epoch began."""
     noted: List[int] = []
 
     class Losses(keras.callbacks.Callback):  # type: ignore[misc]

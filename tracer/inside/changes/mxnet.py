@@ -1,4 +1,4 @@
-"""What can be changed of a program of MXNet: whether its blocks are graphs."""
+"""Changes to MXNet programs: whether blocks run as graphs."""
 
 from typing import Any, Callable, List
 

@@ -1,4 +1,4 @@
-"""What can be changed of a program of PyTorch: layout, precision, optimizer, compilation, modes, threads, its loader."""
+"""Changes to PyTorch programs: layout, precision, optimizers, compilation, modes, threads and loaders."""
 
 import os
 from typing import Any, Callable, List
@@ -10,7 +10,7 @@ Seen = Callable[[str], None]
 
 
 def channels_last(torch: Any, patches: Patches, seen: Seen) -> None:
-    """Give convolutions weights in channels-last order: their outputs then have it, too."""
+    """Store convolutions' weights in channels-last order; their outputs then have it, too."""
 
     def make(original: Callable[..., None]) -> Callable[..., None]:
         def init(self: Any, *arguments: Any, **named: Any) -> None:
@@ -25,7 +25,7 @@ def channels_last(torch: Any, patches: Patches, seen: Seen) -> None:
 
 
 def _optimizers(torch: Any, patches: Patches, seen: Seen, wanted: str, other: str) -> None:
-    """Make optimizers in one way; one counts as met when it steps: a program may make one that it does not use."""
+    """Make optimizers with one option. One counts as changed when it steps: a program may make one that it does not use."""
 
     def make(original: Callable[..., None]) -> Callable[..., None]:
         def init(self: Any, *arguments: Any, **named: Any) -> None:
@@ -58,7 +58,7 @@ def foreach_optimizer(torch: Any, patches: Patches, seen: Seen) -> None:
 
 
 def _models(torch: Any, patches: Patches, outermost: Callable[..., Any]) -> None:
-    """Put a function around calls of whole models, those that have parameters: outermost(call, model, *arguments)."""
+    """Wrap calls of whole models, those that have parameters, in outermost(call, model, *arguments)."""
 
     def chosen(call: Callable[..., Any], model: Any, *arguments: Any, **named: Any) -> Any:
         if next(model.parameters(), None) is None:
@@ -83,7 +83,7 @@ def compiled(torch: Any, patches: Patches, seen: Seen) -> None:
 
 
 def bfloat16(torch: Any, patches: Patches, seen: Seen) -> None:
-    """Call models under autocast."""
+    """Call models under autocast to bfloat16."""
 
     def outermost(call: Callable[..., Any], model: Any, *arguments: Any, **named: Any) -> Any:
         seen(type(model).__name__)
@@ -94,7 +94,7 @@ def bfloat16(torch: Any, patches: Patches, seen: Seen) -> None:
 
 
 def single_precision(torch: Any, patches: Patches, seen: Seen) -> None:
-    """Let what the program makes double precision be single precision."""
+    """Use single precision where the program asks for double precision."""
 
     def floats(original: Callable[..., Any]) -> Callable[..., Any]:
         def double(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -122,7 +122,7 @@ def single_precision(torch: Any, patches: Patches, seen: Seen) -> None:
 
 
 def inference_mode(torch: Any, patches: Patches, seen: Seen) -> None:
-    """Call models that take no gradients in inference mode, which keeps no versions of tensors."""
+    """Call models without gradients in inference mode, which does not track versions of tensors."""
 
     def outermost(call: Callable[..., Any], model: Any, *arguments: Any, **named: Any) -> Any:
         if torch.is_grad_enabled() or torch.is_inference_mode_enabled():
@@ -135,7 +135,7 @@ def inference_mode(torch: Any, patches: Patches, seen: Seen) -> None:
 
 
 def tf32(torch: Any, patches: Patches, seen: Seen) -> None:
-    """Let products and convolutions of GPUs compute in TF32, whatever the program says."""
+    """Compute products and convolutions on GPUs in TF32, whatever the program sets."""
     if torch.cuda.is_available():
         torch.set_float32_matmul_precision("high")
         torch.backends.cudnn.allow_tf32 = True
@@ -144,14 +144,14 @@ def tf32(torch: Any, patches: Patches, seen: Seen) -> None:
 
 
 def cudnn_benchmark(torch: Any, patches: Patches, seen: Seen) -> None:
-    """Let cuDNN time its algorithms and take the fastest."""
+    """Let cuDNN time its algorithms and use the fastest."""
     if torch.cuda.is_available():
         torch.backends.cudnn.benchmark = True
         seen("cuDNN")
 
 
 def no_synchronisation(torch: Any, patches: Patches, seen: Seen) -> None:
-    """Do not wait where the program only waits, and reads nothing."""
+    """Skip synchronisations with which the program only waits and reads nothing."""
 
     def make(_: Callable[..., None]) -> Callable[..., None]:
         def synchronize(*arguments: Any, **named: Any) -> None:
@@ -191,7 +191,7 @@ def not_deterministic(torch: Any, patches: Patches, seen: Seen) -> None:
 
 
 def no_checkpoints(torch: Any, patches: Patches, seen: Seen) -> None:
-    """Keep activations where the program would compute them again."""
+    """Keep activations that the program would recompute."""
     import torch.utils.checkpoint as checkpoints  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     own = ("use_reentrant", "context_fn", "determinism_check", "debug", "preserve_rng_state")
@@ -207,7 +207,7 @@ def no_checkpoints(torch: Any, patches: Patches, seen: Seen) -> None:
 
 
 def all_cores(torch: Any, patches: Patches, seen: Seen) -> None:
-    """Compute with as many threads as the process has cores, whatever the program says."""
+    """Compute with as many threads as the process has cores, whatever the program sets."""
     cores = len(os.sched_getaffinity(0))
     torch.set_num_threads(cores)
     seen("%d threads" % cores)
@@ -232,7 +232,7 @@ def onednn(torch: Any, patches: Patches, seen: Seen) -> None:
 
 
 def workers(torch: Any, patches: Patches, seen: Seen) -> None:
-    """Give loaders that have none two processes that stay."""
+    """Give loaders without workers two persistent ones."""
     import torch.utils.data as data  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     def make(original: Callable[..., None]) -> Callable[..., None]:
@@ -248,7 +248,7 @@ def workers(torch: Any, patches: Patches, seen: Seen) -> None:
 
 
 def pinned_batches(torch: Any, patches: Patches, seen: Seen) -> None:
-    """Let loaders hand out batches in pinned memory, from which a GPU copies without a detour."""
+    """Make loaders return batches in pinned memory, from which a GPU copies directly."""
     import torch.utils.data as data  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     def make(original: Callable[..., None]) -> Callable[..., None]:
@@ -264,7 +264,7 @@ def pinned_batches(torch: Any, patches: Patches, seen: Seen) -> None:
 
 
 def gradients_let_go(torch: Any, patches: Patches, seen: Seen) -> None:
-    """Let zero_grad drop gradients in place of filling them with zeros."""
+    """Make zero_grad drop gradients instead of filling them with zeros."""
 
     def make(original: Callable[..., None]) -> Callable[..., None]:
         def zero_grad(self: Any, set_to_none: bool = True) -> None:
@@ -279,7 +279,7 @@ def gradients_let_go(torch: Any, patches: Patches, seen: Seen) -> None:
 
 
 def one_batch(torch: Any, patches: Patches, seen: Seen) -> None:
-    """Hand out a loader's first batch again and again: what is left of a step without loading."""
+    """Return a loader's first batch again and again: shows what remains of a step without loading."""
     import torch.utils.data as data  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -295,7 +295,7 @@ def one_batch(torch: Any, patches: Patches, seen: Seen) -> None:
 
 
 def values(torch: Any, patches: Patches, seen: Seen) -> None:
-    """Note the first losses whose gradients are taken; of programs that take none the means of the first outputs."""
+    """Note the first losses whose gradients are taken; for programs that take none, the means of the first outputs."""
     noted: List[Any] = []
 
     def note(tensor: Any) -> None:

@@ -1,4 +1,4 @@
-"""What can be changed of a program of TensorFlow: eager mode, compilation, its input pipeline."""
+"""Changes to TensorFlow programs: eager mode, compilation and the input pipeline."""
 
 from typing import Any, Callable, List
 
@@ -9,7 +9,7 @@ Seen = Callable[[str], None]
 
 
 def graphs(tensorflow: Any, patches: Patches, seen: Seen) -> None:
-    """Run functions as graphs, whatever the program says."""
+    """Run functions as graphs, whatever the program sets."""
 
     def make(original: Callable[..., None]) -> Callable[..., None]:
         def run(eagerly: bool) -> None:
@@ -60,7 +60,7 @@ def parallel_input(tensorflow: Any, patches: Patches, seen: Seen) -> None:
 
 
 def cached_input(tensorflow: Any, patches: Patches, seen: Seen) -> None:
-    """Keep batches in memory once they are made."""
+    """Cache batches in memory."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def batched(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -73,7 +73,7 @@ def cached_input(tensorflow: Any, patches: Patches, seen: Seen) -> None:
 
 
 def one_batch(tensorflow: Any, patches: Patches, seen: Seen) -> None:
-    """Hand out a data set's first batch again and again: what is left of a step without loading."""
+    """Return a data set's first batch again and again: shows what remains of a step without loading."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def batched(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -86,7 +86,7 @@ def one_batch(tensorflow: Any, patches: Patches, seen: Seen) -> None:
 
 
 def values(tensorflow: Any, patches: Patches, seen: Seen) -> None:
-    """Note the first losses that functions return: the first number. What Keras's own return, its callbacks are told, too."""
+    """Note the first losses that functions return: the first number. Keras reports those of its own to its callbacks, too."""
     noted: List[int] = []
 
     def outermost(call: Callable[..., Any], function: Any, *arguments: Any, **named: Any) -> Any:

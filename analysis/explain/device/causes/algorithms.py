@@ -23,6 +23,12 @@ _PREPACKED = (
     "weights in oneDNN's own layout, as in {1}: torch.compile with torch._inductor.config.freezing = True (inference only) packs "
     "them once"
 )
+# Architectures that products of cuBLAS and cuDNN name. Later devices use kernels of earlier ones, too
+_ARCHITECTURES = r"\b(maxwell|pascal|volta|turing|ampere|hopper|blackwell)_"
+_OTHER_AGE = (
+    "names tell of other architectures ({0}, {1}): another device, or another version of the library; compare on one device, "
+    "with one version"
+)
 _LIBRARY = "a library's matrix product (cuBLAS, hipBLASLt, CUTLASS) in {0}, as in {1}"
 _LAYOUT = {
     "pytorch": "keep one memory layout throughout: model.to(memory_format=torch.channels_last), or channels first everywhere",
@@ -79,8 +85,17 @@ def _remedy(case: DeviceCase, rows: pd.DataFrame) -> str:
         return words.remedy(case, _CONVOLUTION, slow)
     if rows.loc[(rows[f"{fast}_count"] > 0).to_numpy(bool), "name"].str.contains(r"mkldnn::_linear_pointwise").any():
         return _PREPACKED.format(slower, faster)
+    ages = [_architectures(rows, key) for key in SIDES]
+    if all(ages) and not ages[0] & ages[1]:
+        return _OTHER_AGE.format(*(" and ".join(sorted(age)) for age in ages))
     own, known = (rows.loc[(rows[f"{key}_count"] > 0).to_numpy(bool), f"{key}_library"] for key in (slow, fast))
     return _LIBRARY.format(slower, faster) if own.isna().all() and known.notna().any() else _PRODUCT
+
+
+def _architectures(rows: pd.DataFrame, key: str) -> set[str]:
+    """Return the architectures that names of a side's kernels tell of."""
+    names = rows.loc[(rows[f"{key}_count"] > 0).to_numpy(bool), "name"].astype("string")
+    return set(names.str.extract(_ARCHITECTURES)[0].dropna())
 
 
 RULES = (convolutions, products, layouts)

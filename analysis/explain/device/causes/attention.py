@@ -38,9 +38,9 @@ def _by_other_kernels(case: DeviceCase, rows: pd.DataFrame, what: str) -> Device
     title = f"{what} by other kernels: {', '.join(there)}, {words.of_rows(case, rows)}"
     _, slower, fast, faster = words.slower(case, rows)
     settings = f"the library, version, type or head size that selects {names[fast]} in {faster}" if len(there) > 1 else ""
-    remedy = f"in {slower}: {settings}" if settings else _remedy(case)
+    what = f"in {slower}: {settings}" if settings else remedy(case)
     return DeviceFinding(
-        "attention algorithm", title, rows["row"].tolist(), "high", words.both(case, rows), remedy, structural=True
+        "attention algorithm", title, rows["row"].tolist(), "high", words.both(case, rows), what, structural=True
     )
 
 
@@ -65,10 +65,11 @@ def _unfused(case: DeviceCase, rows: pd.DataFrame) -> Iterator[DeviceFinding]:
         f"attention: {case.side(fused).name} computes it in one fused (flash) kernel, {case.side(other).name} by products,"
         f" softmax and small kernels: {words.of_rows(case, rows)}"
     )
-    yield DeviceFinding("attention algorithm", title, rows["row"].tolist(), sure, sentences, _remedy(case), structural=True)
+    yield DeviceFinding("attention algorithm", title, rows["row"].tolist(), sure, sentences, remedy(case), structural=True)
 
 
-def _remedy(case: DeviceCase) -> str:
+def remedy(case: DeviceCase) -> str:
+    """Return how to compute attention in one kernel."""
     return _REMEDY if any(side.facts.get("framework") == "pytorch" for side in (case.a, case.b)) else _ANY
 
 

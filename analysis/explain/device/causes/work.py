@@ -9,7 +9,7 @@ import pandas as pd
 
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import SIDES, SMALL, DeviceCase, DeviceFinding
-from kernelscope.analysis.explain.device.causes import hardware, precision
+from kernelscope.analysis.explain.device.causes import attention, hardware, precision
 from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
 _LEAVE = "leave out work that the step does not need"
@@ -29,9 +29,17 @@ _SAME_GRID = "grids are the same: compare code, inputs and the data's location; 
 _COUNTED = "compare sizes and code; `kernelscope advise` of {0}'s recording says what limits this kernel"
 _OTHER_GRID = "grids differ: compare sizes, and how the work is divided into blocks"
 _MORE_OFTEN = "find out why it is launched more often: a longer loop, smaller pieces, or work that is done again"
+_OPERATOR = re.compile(r"::|^(?:cuda|hip|cu)[A-Z]|^Mem(?:cpy|set)|Backward\d*$|[#\[(]")
+_OWN_TIME = (
+    "It is a range or function of the program's own. This is its time outside of operators: Python, NumPy, loading, compiling."
+)
+_LOOK_INSIDE = "look at what the program does there besides PyTorch's operators, and warm up before recording what happens once"
+_CALLERS = "key_averages(group_by_stack_n=5), recorded with_stack=True, shows which lines call these operators"
+_WRITE_IN_PLACE = "write results in place, where no gradient needs what was there: operators whose names end in _, or out=..."
 _SPLIT = "let one launch do the work of many: in {0}, an execution is about as short as the launch itself"
 _TINY_NS = 10_000.0  # about as long as it takes to launch it
 _GOOD_PART = 0.1  # of the difference
+_LITTLE = 0.1  # of the other side's time
 _ROUNDED = 100  # times as long: from here on without decimals
 _MOSTLY = 0.5  # of a kernel's difference, due to more executions
 
@@ -50,21 +58,45 @@ def by_kind(case: DeviceCase) -> Iterator[DeviceFinding]:
         families = families.replace(dict.fromkeys(CONVOLUTIONS, "convolution"))
     kinds = rows.groupby(families)["delta_ns"].sum().abs().sort_values(ascending=False)
     for kind in kinds.index:
-        yield _finding(case, str(kind), rows[(families == kind).to_numpy(bool)])
+        mine = rows[(families == kind).to_numpy(bool)]
+        yield from _of_unknown(case, mine) if kind == "unknown" else [_finding(case, str(kind), mine)]
     small = case.kernels(SMALL)
     if len(small):
         yield _finding(case, "small", small)
 
 
+def _of_unknown(case: DeviceCase, rows: pd.DataFrame) -> Iterator[DeviceFinding]:
+    """Yield findings on kernels of unknown kind: each large one that both sides execute, then the others.
+
+    Those that only one side has may be the same work under other names, so they are one finding, unless one side has nearly all.
+    """
+    names = rows["name"].map(words.kernel)
+    large = _large(rows)
+    for name in large:
+        yield _of_one(case, rows[(names == name).to_numpy(bool)])
+    there = ((rows["a_count"] > 0) & (rows["b_count"] > 0)).to_numpy(bool)
+    alone, rest = rows[~there], rows[there & ~names.isin(large).to_numpy(bool)]
+    sums = alone[["a_ns", "b_ns"]].sum()
+    one_sided = sums.min() < _LITTLE * sums.max()
+    parts = [alone[(alone[f"{key}_count"] > 0).to_numpy(bool)] for key in SIDES] if one_sided else [alone]
+    for part in (*parts, rest):
+        if len(part):
+            yield _finding(case, "unknown", part)
+
+
 def _own(rows: pd.DataFrame) -> list[str]:
     """Return the program's own kernels (of no library) that both sides execute and that make a good part of the difference."""
-    rows = rows[(rows["a_library"].isna() & rows["b_library"].isna() & ~_prepares_input(rows)).to_numpy(bool)]
+    return _large(rows[(rows["a_library"].isna() & rows["b_library"].isna() & ~_prepares_input(rows)).to_numpy(bool)])
+
+
+def _large(rows: pd.DataFrame) -> list[str]:
+    """Return the kernels that both sides execute and that make a good part of the difference, largest first."""
     both = words.of_both(rows)["delta_ns"].abs()
     return [str(name) for name in both[both >= _GOOD_PART * max(both.sum(), 1)].sort_values(ascending=False, kind="stable").index]
 
 
 def _of_one(case: DeviceCase, mine: pd.DataFrame) -> DeviceFinding:
-    """Return the finding on one of the program's own kernels, which both sides execute."""
+    """Return the finding on one kernel that both sides execute: of the program's own, or of unknown kind."""
     slow, slower, fast, faster = words.slower(case, mine)
     counts, times = ([float(mine[f"{key}_{what}"].sum()) for key in (slow, fast)] for what in ("count", "ns"))
     name, number = words.kernel(mine["name"].iloc[0]), words.executions_of(case, mine)
@@ -76,7 +108,9 @@ def _of_one(case: DeviceCase, mine: pd.DataFrame) -> DeviceFinding:
     title = f"{name} {verb} {faster}: {words.of_rows(case, mine)}, {number}"
     split = words.by_number(mine)
     remedy = _SPLIT.format(slower) if more and times[0] / counts[0] < _TINY_NS else _MORE_OFTEN if more else _longer(case, mine)
-    cause = "more executions" if more else "slower kernels"
+    cause = "more executions" if more else f"slower {case.what}"
+    if _is_own(case, name):
+        return DeviceFinding(cause, title, mine["row"].tolist(), "medium", [_OWN_TIME, *_each(case, mine)], _LOOK_INSIDE)
     sure = "high" if more else "medium"  # numbers of executions are no noise
     return DeviceFinding(cause, title, mine["row"].tolist(), sure, [*_each(case, mine), *split], remedy)
 
@@ -108,25 +142,27 @@ def _in_place_of(case: DeviceCase) -> dict[str, str]:
 
 def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
     """Return the finding that these kernels take longer."""
-    counts = {key: float(mine[f"{key}_count"].sum()) for key in SIDES}
+    computing = case.without_wrappers(mine)
+    counts = {key: float(computing[f"{key}_count"].sum()) for key in SIDES}
     slow, slower, fast, faster = words.slower(case, mine)
     more = counts[slow] > 1.02 * counts[fast] + 0.5 and not _each_takes_longer(mine, slow, fast)
     each = _each(case, mine)
     name = {
-        "unknown": "kernels",
-        "small": "elementwise and other small kernels",
-        INPUT: "kernels that prepare input on the device",
-    }.get(kind, f"{kind} kernels")
+        "unknown": case.what,
+        "small": f"elementwise and other small {case.what}",
+        INPUT: f"{case.what} that prepare input on the device",
+    }.get(kind, f"{kind} {case.what}")
     named = _named(mine)
     if counts[fast]:
-        both = f"{words.of_rows(case, mine)}, {words.executions_of(case, mine)}"
+        both = f"{words.of_rows(case, mine)}, {words.executions_of(case, computing)}"
         title = f"{name} ({named}) {'run more often' if more else 'take longer'} in {slower} than in {faster}: {both}"
     else:
         time = words.duration(float(mine[f"{slow}_ns"].sum()))
         only = f"only {slower} {'prints' if case.unlisted_ns(fast) else 'has'}"
         title = f"{only} {name} ({named}): {time}, {words.count(counts[slow])} {case.per}"
     cause = f"more {name}" if more else f"slower {name}"
-    sentences = [*each, *words.both(case, mine), *words.by_number(mine)]
+    in_place = _in_place(case, mine)
+    sentences = [*([in_place[1]] if in_place else []), *each, *words.both(case, mine), *words.by_number(mine)]
     if kind == "unknown" and precision.narrower(mine) is not None:
         sentences.append(f"{precision.types(case, mine)}.")
     if not more and counts[slow] and not case.same_device:  # the same number of kernels on another device: no work to leave out
@@ -137,8 +173,16 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
     remedy = _INPUT if kind == INPUT else _longer(case, mine) if not more else _FASTER if case.faster == slow else _MORE
     if tiny and remedy == _MORE and kind == "unknown":
         remedy = _SPLIT.format(slower)
-    if kind in MAIN and not counts[fast]:
+    if _is_own(case, _longest(mine, slow)):
+        sentences, remedy = [_OWN_TIME, *sentences], _LOOK_INSIDE
+    elif in_place and in_place[0] == fast:
+        remedy = _WRITE_IN_PLACE
+    elif kind == "softmax" and not counts[fast]:
+        remedy = f"if it is part of attention: {attention.remedy(case)}"
+    elif kind in MAIN and not counts[fast]:
         remedy = _OTHERWISE.format(fast=faster)
+    elif remedy == _MORE and case.by_operators:
+        remedy = f"{_LEAVE}; {_CALLERS}"
     elif remedy in (_FASTER, _MORE) and not _have_operators(case, slow, mine):
         remedy = f"{_OF_FASTER if remedy == _FASTER else _LEAVE}: {_NO_OPERATORS}"
     return DeviceFinding(cause, title, mine["row"].tolist(), "medium", sentences, remedy)
@@ -174,6 +218,32 @@ def _each(case: DeviceCase, rows: pd.DataFrame) -> list[str]:
         for name, one in largest.iterrows()
     ]
     return [f"One execution takes on average: {'; '.join(texts)}."] if texts else []
+
+
+def _is_own(case: DeviceCase, name: str) -> bool:
+    """Return whether a row of a table of operators is a range or function of the program's own.
+
+    Its name has no namespace, as those of operators do since PyTorch 1.8, and is no call of a device's API.
+    """
+    modern = case.rows["name"].astype("string").str.startswith("aten::").fillna(False).any()
+    return bool(case.by_operators and modern and not _OPERATOR.search(name))
+
+
+def _longest(rows: pd.DataFrame, key: str) -> str:
+    """Return the kernel that takes a side longest in these rows."""
+    return str(words.by_name(rows)[f"{key}_ns"].idxmax())
+
+
+def _in_place(case: DeviceCase, rows: pd.DataFrame) -> tuple[str, str] | None:
+    """Return the side that writes results in place, as operators whose names end in "_" do, and a sentence; None if none does."""
+    names = {key: set(rows.loc[(rows[f"{key}_count"] > 0).to_numpy(bool), "name"].dropna()) for key in SIDES}
+    for key, other in (SIDES, SIDES[::-1]):
+        mine, its = names[key] - names[other], names[other] - names[key]
+        found = sorted(name for name in mine if name.endswith("_") and name[:-1] in its)
+        if found:
+            sides = case.side(key).name, case.side(other).name
+            return key, f"{found[0]} writes its result in place in {sides[0]}; {found[0][:-1]} in {sides[1]} does not."
+    return None
 
 
 def _have_operators(case: DeviceCase, side: str, rows: pd.DataFrame) -> bool:

@@ -189,7 +189,7 @@ def test_copying_calls_that_take_longer():
 
 def test_a_difference_that_no_rule_knows_is_not_said_to_be_noise():
     said = explained(after_wait(Host(300)), after_wait(Host(300), Host(3000, range="warm-up")))
-    assert (said["findings"], "(idle: warming up) +3 ms" in said["abstained"]) == ([], True)
+    assert (said["findings"], "(idle: warming up) +3.00 ms" in said["abstained"]) == ([], True)
     assert "two runs of one program" not in said["abstained"]
 
 

@@ -1,0 +1,119 @@
+"""Tables of operators on a processor: wrappers are no work, ranges no operators, and unprinted rows no difference."""
+
+import pytest
+
+import kernelscope as ks
+from kernelscope.reports import explanation
+from tests.analysis.formats.torch_table.made import printed
+from tests.analysis.printed_totals import text_of
+
+HEADING = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls"]
+
+
+@pytest.fixture
+def explained(tmp_path):
+    def run(*sides):
+        paths = []
+        for name, (rows, total_ms) in zip(("a.txt", "b.txt"), sides, strict=True):
+            cells = [(what, "1%", f"{ms}ms", "1%", f"{ms}ms", "1.000us", str(calls)) for what, ms, calls in rows]
+            paths.append(tmp_path / name)
+            paths[-1].write_text(printed(HEADING, cells, [f"Self CPU time total: {total_ms}ms"]))
+        return ks.explain(*paths)
+
+    return run
+
+
+def test_operators_that_only_call_others_are_no_work(explained):
+    """20 convolutions each, which one side lists under four names."""
+    listed = [("aten::mkldnn_convolution", 400.0, 20), ("aten::_convolution", 0.2, 20), ("aten::convolution", 0.1, 20),
+              ("aten::conv2d", 0.1, 20)]  # fmt: skip
+    result = explained((listed, 400.4), ([("aten::mkldnn_convolution", 800.0, 20), ("aten::relu_", 1.0, 20)], 801.0))
+    assert result["differs"] == []
+    assert "20 executions each" in result["findings"][0]["title"]
+    assert explanation.answer(result).startswith("Operators of B add up to 400.6 ms more than those of A")
+
+
+def test_other_work_is_still_told(explained):
+    result = explained(([("aten::addmm", 100.0, 10)], 100.0), ([("aten::addmm", 400.0, 40)], 400.0))
+    assert result["differs"] == ["10 products, convolutions and attentions in all in A, 40 in B"]
+
+
+def test_a_table_that_is_not_sorted_by_time_hides_more_than_its_shortest_row(explained):
+    """What B did not print takes longer than what A has alone, and B's rows of microseconds are no bound."""
+    a = [("aten::mkldnn_convolution", 480.0, 20), ("aten::relu_", 11.0, 17)]
+    b = [("aten::empty", 0.7, 200), ("aten::addmm", 0.007, 1)]
+    result = explained((a, 491.0), (b, 1476.0))
+    assert result["findings"] == []
+    assert result["abstained"].startswith("the largest difference is in rows that were not printed (+1.4")
+    assert "row_limit=-1" in result["to_find_out"]
+
+
+def test_time_in_a_range_outside_of_operators(explained):
+    a, b = [("aten::addmm", 1.0, 4), ("LABEL2: masking", 1.0, 1)], [("aten::addmm", 1.0, 4), ("LABEL2: masking", 1293.0, 1)]
+    result = explained((a, 2.0), (b, 1294.0))
+    (finding,) = result["findings"]
+    assert finding["title"].startswith("`LABEL2: masking` takes 1,293 times as long in B as in A: 1.00 ms in A, 1.29 s in B")
+    assert finding["evidence"][0].startswith("It is a range or function of the program's own. This is its time outside")
+    said = explanation.answer(result)
+    assert "2.00 ms \u2192 1.29 s; largest cause: `LABEL2: masking` takes 1,293 times as long in B as in A" in said
+    assert "(647 times as long)" in said
+
+
+def test_operators_in_place(explained):
+    a, b = [("aten::div_", 110.0, 10), ("aten::sub", 500.0, 10)], [("aten::div", 565.0, 10), ("aten::sub", 500.0, 10)]
+    (finding,) = explained((a, 610.0), (b, 1065.0))["findings"]
+    assert finding["evidence"][0] == "aten::div_ writes its result in place in A; aten::div in B does not."
+    assert finding["remedy"].startswith("write results in place")
+    (finding,) = explained((b, 1065.0), (a, 610.0))["findings"]
+    assert finding["remedy"].startswith("write results in place"), "A is the slower one now, and is told what B does"
+
+
+def test_a_cut_table_without_products_is_no_smaller_program(explained):
+    a = [("aten::fill_", 3.0, 10)]
+    result = explained((a, 3.3), ([("aten::bmm", 40.0, 2), ("aten::_softmax", 20.0, 1)], 60.0))
+    assert result["differs"] == [
+        "A prints no products, convolutions or attention, which take 40.0 ms in B: its table may not show what computes them"
+    ]
+    softmax = next(one for one in result["findings"] if "softmax" in one["title"])
+    assert "scaled_dot_product_attention" in softmax["remedy"]
+
+
+# --- kernels --------------------------------------------------------------------------------------------------------------------
+
+
+def of_kernels(tmp_path, *sides):
+    paths = [tmp_path / name for name in ("a.txt", "b.txt")]
+    for path, work in zip(paths, sides, strict=True):
+        path.write_text(text_of(work))
+    return ks.explain(*paths)
+
+
+def test_one_kernel_under_another_name_is_no_difference(tmp_path):
+    result = of_kernels(tmp_path, [("_ZTS5saxpy", 1, 67.5), ("gemm", 3, 100)], [("_ZTSlambda42", 1, 67.9), ("gemm", 3, 100)])
+    assert result["findings"] == []
+
+
+def test_one_kernel_that_another_one_replaces_is_a_difference(tmp_path):
+    (finding,) = of_kernels(tmp_path, [("walk_v1", 10, 60)], [("walk_v2", 10, 20)])["findings"]
+    assert finding["explains_ns"] == -40_000_000
+
+
+def test_products_for_other_architectures(tmp_path):
+    a, b = [("volta_sgemm_128x64_nn", 1, 1224)], [("maxwell_sgemm_128x128_nn", 1, 3547)]
+    (finding,) = of_kernels(tmp_path, a, b)["findings"]
+    assert finding["remedy"].startswith("names tell of other architectures (volta, maxwell)")
+    (finding,) = of_kernels(tmp_path, a, [("volta_sgemm_32x32_nn", 1, 3547)])["findings"]
+    assert "architectures" not in finding["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("title", "head"),
+    [
+        ("kernels (`a: b` +1 s) take longer: 1 s in A", "kernels (`a: b` +1 s) take longer"),
+        ("`a: b` takes longer: 1 s", "`a: b` takes longer"),
+        ("other hardware: gemm kernels", "other hardware"),
+        ("no colon", "no colon"),
+    ],
+)
+def test_the_first_part_of_a_title(title, head):
+    assert explanation.head(title) == head
