@@ -12,28 +12,8 @@ from kernelscope.analysis.accounting.amounts import size
 from kernelscope.cli import noise
 from kernelscope.cli.output import write_rows
 from kernelscope.nsys_wrappers import find
+from kernelscope.tracer.inside.frameworks import FRAMEWORKS
 from kernelscope.tracer.outside import collectors, conditions, counters, environments, gpu, interpreters, process_noise, recipes
-
-# What each framework reveals of its CPU kernels. It is the same on every machine, so it is listed and not measured.
-REVEALS = {
-    "pytorch": "oneDNN and MKL calls with shapes; torch.profiler operators; layers through module hooks",
-    "tensorflow": "oneDNN calls with shapes; profiler operators whose names contain the layer",
-    "mxnet": "oneDNN calls with shapes; mx.profiler operators; layers through Gluon blocks",
-    "jax": "XLA's operations with shapes; layers through jax.named_scope in the compiled programs",
-    "keras-torch": "as pytorch; layers through calls of Keras's layers",
-    "keras-tensorflow": "as tensorflow; layers through the scopes that Keras opens",
-    "keras-jax": "as jax; layers through the scopes that Keras opens",
-    "keras-theano": "as lasagne; layers through calls of Keras's layers",
-    "keras-cntk": "as cntk; layers through Keras's layers, whose names are on their nodes",
-    "keras-mxnet": "as mxnet; layers through the names of Keras's symbols",
-    "onnxruntime": "nodes of its optimized graph with shapes; layers through node names; inference only",
-    "caffe2": "operators with shapes, one by one, and MKL calls; layers through blob names",
-    "onednn": "its own calls with shapes; layers through the calls of primitives; inference of lenet only",
-    "cudnn": "GPU kernels; layers through the calls of cuDNN's graphs; inference of lenet only",
-    "chainer": "numpy's calls of OpenBLAS with shapes; Chainer's functions; layers through its hooks",
-    "lasagne": "numpy's calls of OpenBLAS with shapes; Theano's profile of nodes; layers through the methods that made them",
-    "cntk": "MKL calls with shapes; forward and backward time of each node, as totals; layers through node names",
-}
 
 _WIDTH = 100  # characters of the summary
 Row = dict[str, Any]
@@ -144,7 +124,7 @@ def _environments() -> Iterator[Row]:
         if row["framework"] in ready and not row["ready"]:
             continue  # out of date: `env list` shows it
         if row["ready"]:
-            value = f"{row['version']} ({row['variant']}, Python {row['python_version']}): {REVEALS[row['framework']]}"
+            value = f"{row['version']} ({row['variant']}, Python {row['python_version']}): {FRAMEWORKS[row['framework']].reveals}"
         else:
             value = None
         yield _row("frameworks", row["framework"], row["ready"], value, row["reason"])

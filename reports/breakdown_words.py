@@ -43,6 +43,8 @@ def known(breakdown: Mapping[str, Any]) -> str:
     unknown = units.percent(1 - coverage)
     if key == "kernel" and breakdown["step_ns"] is not None:
         return f"no kernel, operator or range was recorded for {unknown} of it" if coverage < 1 else ""
+    if key == "range" and breakdown["window"] == "totals":
+        return "ranges may be nested, and then add up to more than the whole"
     if key in ("kernel", "kind"):  # for totals, rows are kernels
         return f"{unknown} of it of unknown kind" if coverage < 1 else ""
     return f"{key} known for {units.percent(coverage)}"

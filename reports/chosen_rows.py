@@ -173,11 +173,14 @@ def _mean(rows: Sequence[Row], columns: Sequence[str], what: str) -> dict[str, A
 def finest(results: Mapping[str, Mapping[str, Any] | str]) -> str:
     """Return the most informative breakdown: by layer if any is known, else by range, else by kernel.
 
-    results: envelopes of these breakdowns, or the reason why there is none.
+    results: envelopes of these breakdowns, or the reason why there is none. Ranges of totals may be nested, and are times of the
+    host: kernels say more.
     """
     for by in ("layer", "range"):
         result = results.get(by)
         if result is None or isinstance(result, str) or (by == "range" and result["coverage"] < _MOSTLY):
+            continue
+        if by == "range" and result["window"] == "totals" and result["totals"]["kernel_sum_ns"]:
             continue
         if any(is_named(row[by]) for row in result["rows"]):
             return by

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def sentence(cost: Cost) -> str:
-    """Return in one line both steps, the rows that recording lengthened, and how that is known."""
+    """Return one line with both steps, the rows that recording made longer, and how that is known."""
     both = f"times below are of the recorded step, {units.duration(cost.recorded_ns)}, which takes"
     line = f"{both} {units.ratio(cost.recorded_ns / cost.clean_ns)} the clean one, {units.duration(cost.clean_ns)}"
     if cost.recorded_ns < cost.clean_ns:
-        return f"{line}: the steps differ in kind, or the machine was busy"
+        return f"{line}: the steps do different work, or the machine was busy"
     if cost.growth is not None:
         grown = f"from {units.duration(cost.growth.first_ns)} to {units.duration(cost.growth.last_ns)}"
-        return f"{line}: steps get longer as the program runs, {grown}, and later ones were recorded"
+        return f"{line}: steps get longer as the program runs, {grown}, and the recorded ones came later"
     if not cost.rows:
         return line
     named = ", ".join(

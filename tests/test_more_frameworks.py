@@ -98,5 +98,5 @@ def test_each_says_what_it_ran_on(compared):
 def test_what_a_library_does_not_have_is_refused_in_one_line(tmp_path):
     done = kernelscope("run", "lenet", "-f", "onednn", *OPTIONS, "-o", tmp_path / "run")
     assert done.returncode == 4
-    assert "it has lenet in inference only; give --mode infer" in done.stderr
+    assert "it only runs inference of lenet; give --mode infer" in done.stderr
     assert "Traceback" not in done.stderr

@@ -1,7 +1,7 @@
 """Converts a data set into a framework's own format: ``python -m kernelscope.workloads.convert FRAMEWORK NETWORK FOLDER OUT``.
 
-Runs in the framework's environment, whose own library writes the records; prints {"samples", "files"} as JSON on the last line,
-or {"error"} and exits with 1. FRAMEWORK may be `arrays`: files of numpy, which every framework can read.
+Runs in the framework's environment, whose own library writes the records. Prints {"samples", "files"} as JSON on the last line,
+or {"error"}, and then exits with 1. FRAMEWORK may be `arrays`: numpy files, which every framework can read.
 
 Runs under Python 3.6 with numpy and the framework.
 """
@@ -22,7 +22,7 @@ _AT_ONCE = 256  # samples
 
 
 def write_arrays(folder: str, samples: files.Samples, network: Network) -> List[str]:
-    """Write all samples (images uint8, labels) of an object of `files`; return the files' paths."""
+    """Write all samples (images uint8, labels) of a `files.Samples` as numpy files; return the files' paths."""
     paths = [os.path.join(folder, name) for name in files.ARRAYS]
     shape = files.image_shape(network.input_shape)
     images = numpy.lib.format.open_memmap(paths[0], "w+", "uint8", (len(samples),) + shape)
@@ -36,7 +36,7 @@ def write_arrays(folder: str, samples: files.Samples, network: Network) -> List[
 
 
 def main(framework: str, name: str, folder: str, out: str) -> int:
-    """Convert, and say what was written; return the exit status."""
+    """Convert, and print what was written or the error; return the exit status."""
     network = networks.get(name)
     try:
         samples = files.find(network, folder)
@@ -45,7 +45,7 @@ def main(framework: str, name: str, folder: str, out: str) -> int:
         else:
             module = "kernelscope.workloads.%s.records" % framework.partition("-")[0]
             if importlib.util.find_spec(module) is None:
-                raise ValueError("%s has no record format here; `arrays` can be read by every framework" % framework)
+                raise ValueError("%s has no record format here; every framework can read `arrays`" % framework)
             write = importlib.import_module(module).write
         answer = {"samples": len(samples), "files": write(out, samples, network)}
     except (OSError, ValueError) as error:

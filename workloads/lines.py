@@ -1,10 +1,10 @@
-"""How many lines of code a workload takes: what its own source needs for the mode that runs, as a reader would count them.
+"""Counts the lines of code of a workload: those of its own source that the running mode needs, as a reader would count them.
 
-Counted are lines that hold code: no blank ones, comments or docstrings. Of the workload's modules only what the loop reaches by
-name counts: what the checks alone call, the loading of equal weights, the other mode's loop and other networks do not. Other
-networks are modules named after them, unless these hold a function for the network that runs; and the entries of a table MODELS
-under other names, with the modules that are imported for these. A module that stands for a library's header (BINDINGS = True)
-does not count either: whoever uses the library has it.
+Blank lines, comments and docstrings do not count. Of the workload's modules, only code that the loop reaches by name counts.
+Not counted are functions for the checks alone, the loading of equal weights, the other mode's loop and other networks. Other
+networks are modules named after them, unless they contain a function for the running network, and the entries of a table MODELS
+under other names, with the modules that are imported for these. A module that stands in for a library's header (BINDINGS =
+True) does not count either, because users of the library already have it.
 
 Runs under Python 3.6 with the standard library only.
 """
@@ -18,16 +18,16 @@ from typing import Any, Container, Dict, Iterable, Iterator, List, Optional, Seq
 
 _Line = Tuple[int, int]  # a module's number, and a line in it
 _PACKAGE = "kernelscope.workloads"
-_OURS = ("networks", "data", "files", "lines", "program")  # what all frameworks share
+_OURS = ("networks", "data", "files", "lines", "program")  # shared by all frameworks
 _ROOTS = ("Program", "prepare", "stream")
-_LOADING = "load"  # counts where it is what makes the layers: elsewhere it only gives all frameworks the same weights
-_RECORDS = "records"  # modules that write and read data sets: no part of a network and its loop, like the other loaders
-_TABLE = "MODELS"  # what a program's table from a network's name to its builder is called
+_LOADING = "load"  # counts if it creates the layers; otherwise it only gives all frameworks the same weights
+_RECORDS = "records"  # modules that write and read data sets are no part of a network and its loop, like the other loaders
+_TABLE = "MODELS"  # the name of a program's table from network to builder
 _NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 
 def count(program: Any, mode: str, network: str, others: Container[str]) -> int:
-    """Return the lines of the modules that a program is made of; others: names of the networks that do not count."""
+    """Return the number of lines of a program's modules. others: the names of networks that do not count."""
     sources: Dict[str, str] = OrderedDict()
     for module in _modules(program):
         with io.open(module.__file__, encoding="utf8") as file:
@@ -43,7 +43,7 @@ def count(program: Any, mode: str, network: str, others: Container[str]) -> int:
 
 
 def count_sources(sources: Iterable[str], roots: Iterable[str], network: Optional[str] = None) -> int:
-    """Return the lines of code in these modules' texts that are reached by name from `roots`; network: the one that runs."""
+    """Return the number of lines of code that `roots` reach by name. sources: the modules' texts; network: the running one."""
     pieces = [piece for number, source in enumerate(sources) for piece in _pieces(number, source, network)]
     wanted = set(roots)
     counted: Set[_Piece] = set()
@@ -58,7 +58,7 @@ def count_sources(sources: Iterable[str], roots: Iterable[str], network: Optiona
 
 
 def code_lines(source: str) -> Set[int]:
-    """Return the numbers of the lines that hold code: no blank ones, comments or docstrings."""
+    """Return the numbers of the lines that contain code, which excludes blank lines, comments and docstrings."""
     found: Set[int] = set()
     statement: List[tokenize.TokenInfo] = []
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -73,7 +73,7 @@ def code_lines(source: str) -> Set[int]:
 
 
 class _Piece(object):
-    """A definition: the names that it makes and uses, and its lines. A method belongs to its class."""
+    """A definition: the names that it defines and uses, and its lines. The owner of a method is its class."""
 
     def __init__(
         self, names: Iterable[str], uses: Iterable[str], lines: Iterable[_Line], owner: Optional["_Piece"] = None
@@ -84,7 +84,7 @@ class _Piece(object):
         self.owner = owner
 
     def reached(self, wanted: Container[str], counted: Container["_Piece"]) -> bool:
-        """Return whether it counts: its class does, if it has one, and something reached uses a name of it."""
+        """Return whether it counts: its class, if any, must count, and one of its names must be wanted or special."""
         if self.owner is not None and self.owner not in counted:
             return False
         return any(name in wanted or (self.owner is not None and _special(name)) for name in self.names)
@@ -95,7 +95,7 @@ def _special(name: str) -> bool:
 
 
 def _modules(program: Any) -> List[Any]:
-    """Return the program's own modules: those of its classes, and the workload's that are loaded."""
+    """Return the program's own modules: those of its classes and other loaded ones of workloads, except shared and BINDINGS."""
     found: Dict[str, Any] = OrderedDict()
     for owner in type(program).__mro__[:-1]:
         if not _shared(owner.__module__):
@@ -116,14 +116,14 @@ def _defines(source: str, network: str) -> bool:
 
 
 def _entries(node: ast.AST) -> Dict[str, ast.expr]:
-    """Return {network: the expression that builds it} where a statement makes the table of networks, else nothing."""
+    """Return {network: the expression that builds it} if the statement defines the table of networks, else {}."""
     if not isinstance(node, (ast.Assign, ast.AnnAssign)) or not isinstance(node.value, ast.Dict) or _made(node) != [_TABLE]:
         return {}
     return {ast.literal_eval(key): value for key, value in zip(node.value.keys, node.value.values) if key is not None}
 
 
 def _only_for_others(source: str, network: str) -> Set[str]:
-    """Return the names of the modules that a module imports for entries of other networks in its table only."""
+    """Return the names of the modules that a module imports only for other networks' entries in its table."""
     body = ast.parse(source).body
     entries = {name: value for node in body for name, value in _entries(node).items()}
     own = _used(entries[network]) if network in entries else set()
@@ -133,13 +133,13 @@ def _only_for_others(source: str, network: str) -> Set[str]:
     for node in body:
         module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
         for alias in node.names if isinstance(node, ast.ImportFrom) and module else []:
-            names = {module, module + "." + alias.name}  # where it is a thing of that module, or itself a module
+            names = {module, module + "." + alias.name}  # an object of that module, or a module itself
             (left_out if (alias.asname or alias.name) in other else kept).update(names)
     return left_out - kept
 
 
 def _pieces(number: int, source: str, network: Optional[str]) -> List[_Piece]:
-    """Return the definitions of a module; number: told apart from lines of other modules."""
+    """Return the definitions of a module; number: the module's, which distinguishes its lines from those of others."""
     code = code_lines(source)
     found = []
     for node, first, last in _spans(ast.parse(source).body, len(source.splitlines()) + 1):
@@ -156,7 +156,7 @@ def _pieces(number: int, source: str, network: Optional[str]) -> List[_Piece]:
 
 
 def _class_pieces(node: ast.ClassDef, lines: Set[_Line], last: int) -> List[_Piece]:
-    """Return a class and its methods as definitions; lines: all of its (module, line); last: the line after its last one."""
+    """Return a class and its methods as definitions. lines: all its (module, line); last: the line after its last one."""
     inner = list(_spans(node.body, last))
     methods = [(part, start, end) for part, start, end in inner if isinstance(part, ast.FunctionDef)]
     own = {line for line in lines if not any(start <= line[1] < end for _, start, end in methods)}
@@ -177,7 +177,7 @@ def _spans(body: Sequence[ast.stmt], end: int) -> Iterator[Tuple[ast.stmt, int, 
 
 
 def _made(node: ast.AST) -> List[str]:
-    """Return the names that a statement of a module makes; an import of our own modules or of types makes none that counts."""
+    """Return the names that a module's statement defines; imports of our own modules or of types count as none."""
     if isinstance(node, ast.FunctionDef):
         return [node.name]
     if isinstance(node, (ast.Assign, ast.AnnAssign)):
@@ -192,7 +192,7 @@ def _made(node: ast.AST) -> List[str]:
 
 
 def _used(node: ast.AST) -> Set[str]:
-    """Return the names that a piece of code uses; annotations are for its readers."""
+    """Return the names that a piece of code uses, except in annotations."""
     names = set()
     pending = [node]
     while pending:

@@ -1,7 +1,7 @@
 "use strict";
-// Tables: buttons in their heads sort them (descending, ascending, original order); they can be filtered by words, grouped with sums
-// and copied as CSV, columns can be chosen, and links lead to rows. A long table shows its first rows until the reader asks for all;
-// of a very long one only the visible rows are laid out (windowed.js).
+// Tables: buttons in the heads sort them (descending, ascending, original order). They can be filtered by words, grouped with sums
+// and copied as CSV; columns can be chosen; links lead to rows. A long table shows its first rows until the reader asks for all.
+// In a very long one, only the visible rows are laid out (windowed.js).
 (() => {
   const FEW = 15, ALL = 20; // rows shown at first, or all if there are no more than ALL
   const NS_PER = { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9 };
@@ -43,8 +43,8 @@
     return values.length ? values.reduce((total, value) => total + value, 0) : undefined;
   };
 
-  // One table of the page. TanStack Table keeps its state and orders, filters, groups, sums and cuts the rows, which are those that
-  // the page came with; what is not shown stays in the page, hidden, so that links find it.
+  // One table of the page. TanStack Table keeps its state, and orders, filters, groups, sums and cuts the rows that came with the
+  // page. Rows that are not shown stay in the page, hidden, so that links find them.
   class Table {
     constructor(view) {
       this.view = view;
@@ -138,7 +138,7 @@
 
     narrow() { this.table.setGlobalFilter(this.words.length || this.only ? { words: this.words, only: this.only } : undefined); }
 
-    // Groups the rows, with all groups closed, and largest first if the rows were.
+    // Groups the rows with all groups closed; the largest group comes first if the rows were in that order.
     group(name) {
       this.key = name || null;
       this.table.setState((state) => ({
@@ -147,7 +147,7 @@
       }));
     }
 
-    // The order of groups in a table whose rows are largest first: the same. Empty if rows have another order.
+    // The sorting of groups: largest first if the rows are; empty if the rows have another order.
     asItCame() {
       const place = this.heads.findIndex((head) => head.dataset.sums);
       const values = this.rows.slice(0, -1).map((row) => Number(row.cells[place]?.dataset.value)); // the last row may sum up others
@@ -155,7 +155,7 @@
       return falls ? [{ id: String(place), desc: true }] : [];
     }
 
-    // Shows a row that is filtered out, in a closed group, or below the first ones.
+    // Shows a row, even if it is filtered out, in a closed group, or below the first ones.
     reveal(row) {
       if (!this.passes(row)) {
         this.only = null;
@@ -195,7 +195,7 @@
       return this.key ? `${rows} in ${this.table.getGroupedRowModel().rows.length} groups` : rows;
     }
 
-    // The button below a long table that shows all of its rows, or only the first ones again.
+    // Adds the button below a long table that shows all rows, or only the first ones again.
     fold() {
       this.more = document.createElement("button");
       this.more.type = "button";
@@ -212,7 +212,7 @@
       this.more.textContent = this.all() ? `Show only the first ${this.few()}` : `Show all ${count} rows`;
     }
 
-    // More tools of a table: the choice of columns, and copying as CSV.
+    // Adds a table's other tools: the choice of columns, and copying as CSV.
     offer(tools) {
       if (this.heads.length > 4) {
         const [chooser, summary, style] = ["details", "summary", "style"].map((name) => document.createElement(name));
@@ -262,7 +262,7 @@
       return [heads, ...cells.map((row) => line(row, (one) => one.dataset.value ?? one.textContent.trim()))].join("\n");
     }
 
-    // The line of a group: a button that shows its rows, and the sums of its columns.
+    // Returns a group's line: a button that shows its rows, and the sums of its columns.
     groupLine(group) {
       const line = document.createElement("tr");
       line.className = "group";
@@ -308,7 +308,7 @@
     }
   }
 
-  // Copies text to the clipboard; on pages without the clipboard API by copying a selection.
+  // Copies text to the clipboard; without the clipboard API, by copying a selection.
   const kept = async (text) => {
     if (navigator.clipboard) return navigator.clipboard.writeText(text);
     const box = document.createElement("textarea");
@@ -328,7 +328,7 @@
     });
   }
 
-  // Opens what is folded around a part of the page, or is all of it.
+  // Opens the folded elements around a part of the page, and the part itself.
   const unfold = (part) => {
     const own = part.tagName === "SECTION" && [...part.children].find((child) => child.matches("details.fold"));
     if (own) own.open = true;

@@ -96,11 +96,14 @@ def test_what_has_no_part_in_a_step_comes_after_what_has():
 
 def test_what_tells_most_of_a_recording():
     named, unnamed = {"rows": ROWS, "coverage": 1.0}, {"rows": [{"layer": "(unattributed)", "range": None}], "coverage": 0.0}
-    ranges = {"rows": [{"range": "step"}], "coverage": 0.9}
+    ranges = {"rows": [{"range": "step"}], "coverage": 0.9, "window": "steps"}
+    totals = {**ranges, "window": "totals", "totals": {"kernel_sum_ns": 5}}
     assert finest({"layer": named, "range": ranges}) == "layer"
     assert finest({"layer": unnamed, "range": ranges}) == "range"
     assert finest({"layer": unnamed, "range": {**ranges, "coverage": 0.2}}) == "kernel"
     assert finest({"layer": "no timeline", "range": "no ranges"}) == "kernel"
+    assert finest({"layer": unnamed, "range": totals}) == "kernel", "ranges of totals may be nested"
+    assert finest({"layer": unnamed, "range": {**totals, "totals": {"kernel_sum_ns": 0}}}) == "range"
 
 
 _TIMES = (10, 30, 12, 28)

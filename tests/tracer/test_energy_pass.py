@@ -141,7 +141,7 @@ def test_the_child_captures_a_layer_once_and_answers_times_or_a_reason(tmp_path)
     steps = [json.loads(line) for line in (tmp_path / "steps.jsonl").read_text().splitlines()]
     assert [(step["window"], step["warmup"]) for step in steps] == [(None, True)] * 3, "captured steps are of no window"
     child.hooks = Hooks(spec, child.recorder)
-    assert child.replay("conv2", 12, 1) == {"event": "cannot replay", "reason": "not built for mxnet"}
+    assert child.replay("conv2", 12, 1) == {"event": "cannot replay", "reason": "not supported for mxnet"}
 
 
 def test_layers_with_most_operations_come_first():

@@ -202,7 +202,7 @@ print(float(w.sum()))
         ("shape", "the shape of x changes", "float32[{0},8] after float32[{1},8]"),
         pytest.param("static value", "the static value of scale changes", "{0}.0 after {1}.0", marks=pytest.mark.long),
         pytest.param(
-            "new", "it is another function each time, made anew by jax.jit, a lambda or a function within the step", None,
+            "new", "it is a new function each time, created by jax.jit, a lambda or a nested function within the step", None,
             marks=pytest.mark.long,
         ),
         pytest.param("same", None, None, marks=pytest.mark.long),

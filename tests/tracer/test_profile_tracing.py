@@ -46,7 +46,7 @@ def step(x):
     [
         ("Literal[1]", "Literal[2]", "static value", "the static value of x changes"),
         ("TensorSpec(shape=(3,))", "TensorSpec(shape=(4,))", "shape", "the shape of x changes"),
-        ("TensorSpec(shape=(3,))", "TensorSpec(shape=(3,))", "unknown", "nothing that is seen of its arguments changes"),
+        ("TensorSpec(shape=(3,))", "TensorSpec(shape=(3,))", "unknown", "nothing visible in its arguments changes"),
     ],
 )
 def test_the_argument_that_changes_is_named(tracing, before, after, kind, why):

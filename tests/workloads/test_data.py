@@ -69,9 +69,9 @@ def test_cifar10_binary_files(tmp_path):
     [
         (lambda f: (f / "train-images-idx3-ubyte").unlink(), "no train-images-idx3-ubyte"),
         (lambda f: (f / "train-images-idx3-ubyte").write_bytes(b"\0\0\x08\x03\0"), "ends after 1 of 12 bytes"),
-        (lambda f: (f / "train-images-idx3-ubyte").write_bytes(b"PNG\0" * 9), "not an idx file of 3 dimensions"),
+        (lambda f: (f / "train-images-idx3-ubyte").write_bytes(b"PNG\0" * 9), "not an idx file with 3 dimensions"),
         (lambda f: (f / "train-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, 2) + b"\1\2"), "10 images but 2 labels"),
-        (lambda f: (f / "train-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, 0)), "claims to hold 0 values"),
+        (lambda f: (f / "train-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, 0)), "its header claims 0 values"),
     ],
 )
 def test_damaged_files_are_named(tmp_path, damage, expected):
@@ -126,25 +126,25 @@ def test_folders_of_images_are_resized_and_cut_in_the_middle(tmp_path):
 def test_damaged_images_and_wrong_classes_are_named(tmp_path):
     _write_images(tmp_path / "images")
     (tmp_path / "images" / "bee" / "1.png").write_bytes(b"\x89PNG\r\n")
-    with pytest.raises(files.DataError, match=r"1\.png: no image that can be read"):
+    with pytest.raises(files.DataError, match=r"1\.png: cannot read this image"):
         files.find(networks.get("cnn"), str(tmp_path / "images")).take(range(6))
     (tmp_path / "none").mkdir()
-    with pytest.raises(files.DataError, match="no images in folders of their classes"):
+    with pytest.raises(files.DataError, match="found no images in subfolders, one for each class"):
         files.find(networks.get("resnet50"), str(tmp_path / "none"))
     with pytest.raises(files.DataError, match="gru takes no images"):
         files.find(networks.get("gru"), str(tmp_path))
     (tmp_path / "data_batch_1.bin").write_bytes(bytes([10]) + bytes(3072))
-    with pytest.raises(files.DataError, match="class 10, where cnn has 10 classes"):
+    with pytest.raises(files.DataError, match="a label is 10, but cnn has 10 classes"):
         next(data.from_files(networks.get("cnn"), 1, str(tmp_path)))
 
 
 @pytest.mark.parametrize(
     ("images", "labels", "expected"),
     [
-        (np.zeros((3, 3, 32, 32), "uint8"), np.zeros(2, "int64"), "3 images but labels"),
-        (np.zeros((3, 32, 32, 3), "uint8"), np.zeros(3, "int64"), "not of uint8"),
-        (np.zeros((3, 3, 32, 32), "float32"), np.zeros(3, "int64"), "images of float32"),
-        (np.zeros((3, 3, 32, 32), "uint8"), np.array([{}, {}, {}]), "no array of numpy"),
+        (np.zeros((3, 3, 32, 32), "uint8"), np.zeros(2, "int64"), r"3 images but labels are int64 \[2\], not one integer each"),
+        (np.zeros((3, 32, 32, 3), "uint8"), np.zeros(3, "int64"), "not uint8"),
+        (np.zeros((3, 3, 32, 32), "float32"), np.zeros(3, "int64"), "images are float32"),
+        (np.zeros((3, 3, 32, 32), "uint8"), np.array([{}, {}, {}]), "not a numpy array"),
     ],
 )
 def test_arrays_of_another_kind_are_refused(tmp_path, images, labels, expected):

@@ -81,5 +81,5 @@ def test_a_call_that_fails_says_which_and_why(program):
 
 def test_only_what_there_is_can_be_asked_for():
     for network, mode in (("lenet", "train"), ("mlp", "infer")):
-        with pytest.raises(ValueError, match="lenet in inference only"):
+        with pytest.raises(ValueError, match="it only runs inference of lenet; give --mode infer"):
             Program(networks.get(network), {"mode": mode, "batch": 1})

@@ -129,10 +129,10 @@ def test_the_file_is_record_io_of_png_images(samples, folder, name):
 @pytest.mark.parametrize(
     ("case", "message"),
     [
-        ("missing", "train.rec: not there; convert the data with `kernelscope data convert`"),
-        ("few", "train.rec: 10 samples are less than a batch of 11; ask for a smaller batch"),
+        ("missing", "train.rec: not found; convert the data with `kernelscope data convert`"),
+        ("few", "train.rec: 10 samples are fewer than a batch of 11; use a smaller batch"),
         ("size", "train.rec: record 0 is 28 x 28 pixels, not an image of 32 x 32; convert the data again"),
-        ("cut", "train.rec: record 9 is cut short or no PNG, not an image of 32 x 32; convert the data again"),
+        ("cut", "train.rec: record 9 is truncated or not a PNG, not an image of 32 x 32; convert the data again"),
     ],
 )
 def test_files_that_cannot_be_read_are_named_with_the_remedy(found, case, message):

@@ -89,7 +89,8 @@ def test_what_only_infers_says_so_and_has_its_weights_as_parameters():
     program.load(networks.initial_weights(program.network, 0))
     assert {row["layer"] for row in program.parameters()} == {"fc1", "fc2", "fc3"}
     for network, mode in (("mlp", "train"), ("lenet", "infer")):
-        expected = f"inferring: network {network} is not supported in mode {mode}: it has mlp in inference only"
+        refused = f"inferring: network {network} is not supported in mode {mode}"
+        expected = f"{refused}: it only runs inference of mlp; give --mode infer"
         with pytest.raises(ValueError, match=expected):
             Inferring(networks.get(network), dict(OPTIONS, mode=mode))
 

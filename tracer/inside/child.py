@@ -137,7 +137,7 @@ class Child(object):
             return self.program.stream(one for batch in read for one in self.program.prepare([batch]))
         name = "kernelscope.workloads.%s.records" % family(framework)
         if importlib.util.find_spec(name) is None:
-            raise ValueError("%s: a loader of records is %s" % (framework, NOT_SUPPORTED))
+            raise ValueError("%s: loading records is %s" % (framework, NOT_SUPPORTED))
         return iter(importlib.import_module(name).batches(self.program, folder, batch))
 
     def _nvtx(self) -> Any:

@@ -1,1 +1,1 @@
-"""Caffe2: networks as operators over blobs of a workspace, made with model_helper and brew."""
+"""Caffe2: networks as operators over a workspace's blobs, built with model_helper and brew."""

@@ -1,4 +1,4 @@
-"""The Keras CIFAR-10 example network for 32x32 images, as a Caffe2 user writes it; blobs bear the names of layers."""
+"""The Keras CIFAR-10 example network for 32x32 images, as a Caffe2 user writes it; blobs have the names of layers."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from caffe2.python import brew
 
 
 def build(model: Any, x: str, dropout: bool) -> str:
-    """Append the layers to a model; dropout: whether they drop anything in training. Return the blob of logits."""
+    """Append the layers to a model; return the blob of logits. dropout: whether dropouts drop anything in training."""
     convolution_rate, dense_rate = (0.25, 0.5) if dropout else (0.0, 0.0)
     x = brew.relu(model, brew.conv(model, x, "conv1", 3, 32, kernel=3, pad=1), "relu1")
     x = brew.relu(model, brew.conv(model, x, "conv2", 32, 32, kernel=3), "relu2")

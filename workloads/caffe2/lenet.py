@@ -1,4 +1,4 @@
-"""LeNet-5 for 28x28 images, as a Caffe2 user writes it; blobs bear the names of layers."""
+"""LeNet-5 for 28x28 images, as a Caffe2 user writes it; blobs have the names of layers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The training and inference loops that all networks share, as a Caffe2 user writes them."""
+"""The training and inference loops shared by all networks, as a Caffe2 user writes them."""
 
 from typing import Any, Iterable, Iterator, List
 
@@ -11,20 +11,20 @@ from kernelscope.workloads.networks import Array, Network, Settings, Weights
 from kernelscope.workloads.program import Batch, Functions, Options, Parameters, Shapes, parameter
 
 MODELS = {"lenet": lenet.build, "mlp": mlp.build, "cnn": cnn.build, "cifarcnn": cifarcnn.build}
-PARAMETERS = {"weight": "_w", "bias": "_b"}  # the endings of brew's names of blobs
+PARAMETERS = {"weight": "_w", "bias": "_b"}  # canonical name -> suffix of brew's blob name
 
 
 def add_optimizer(model: Any, settings: Settings) -> None:
-    """Append the update rule of a network's description to a model that has gradients.
+    """Append the update rule in a network's description to a model that has gradients; raise ValueError for an unknown one.
 
-    Caffe2 adds RMSProp's epsilon inside of the root, so that the square of the usual 1e-7 stands there.
+    Caffe2 adds RMSProp's epsilon inside the square root, so it is the square of the usual 1e-7.
     """
     if settings["name"] == "sgd":
         optimizer.build_sgd(model, settings["learning_rate"], momentum=settings["momentum"], nesterov=0, policy="fixed")
     elif settings["name"] == "rmsprop":
         optimizer.build_rms_prop(model, settings["learning_rate"], decay=settings["decay"], epsilon=1e-14, policy="fixed")
     else:
-        raise ValueError("no optimizer %r here" % settings["name"])
+        raise ValueError("caffe2: unknown optimizer %r" % settings["name"])
 
 
 class Program(program.Program):
@@ -39,12 +39,12 @@ class Program(program.Program):
         threads = options.get("threads")
         flags = ["--caffe2_omp_num_threads=%d" % threads, "--caffe2_mkl_num_threads=%d" % threads] if threads else []
         workspace.GlobalInit(["caffe2", "--caffe2_log_level=2"] + flags)
-        workspace.ResetWorkspace()  # it is the process's
+        workspace.ResetWorkspace()  # there is one per process
         self.model = self.make("train", options) if self.mode == "train" else self.make("infer", options)
         self.tested = self.model if self.mode == "infer" else self.make("infer", options)
 
     def make(self, name: str, options: Options) -> Any:
-        """Return a model; the one named train has gradients and updates. All share parameters, which are blobs, by name."""
+        """Return a model; the one named train has gradients and updates. Models share parameters, which are blobs, by name."""
         training = name == "train"
         scope = {"order": "NCHW", "is_test": int(not training)}
         model = model_helper.ModelHelper(name=name, arg_scope=scope)
@@ -58,7 +58,7 @@ class Program(program.Program):
         return model
 
     def load(self, weights: Weights) -> None:
-        """Load {(layer, parameter): float32 array in canonical layout}, which is Caffe2's own, and create the nets."""
+        """Load {(layer, parameter): float32 array in canonical layout}, and create the nets. Caffe2 has the same layout."""
         for (layer, name), values in weights.items():
             workspace.FeedBlob(layer + PARAMETERS[name], values)
         first = numpy.zeros((1,) + tuple(self.network.input_shape), dtype="float32")
@@ -67,7 +67,7 @@ class Program(program.Program):
             workspace.CreateNet(model.net)
 
     def feed(self, images: Array, labels: Array) -> None:
-        """Make a batch the blobs that the nets take."""
+        """Put a batch into the nets' input blobs."""
         workspace.FeedBlob("data", images)
         workspace.FeedBlob("label", labels)
 
@@ -76,7 +76,7 @@ class Program(program.Program):
         workspace.RunNet(model.net)
 
     def parameters(self) -> Parameters:
-        """Return what is trainable as a list of {layer, name, shape, count}, with Caffe2's names and shapes."""
+        """Return the trainable parameters as a list of {layer, name, shape, count}, with Caffe2's names and shapes."""
         found = []
         for blob in map(str, self.model.GetParams()):
             layer, _, name = blob.rpartition("_")
@@ -84,11 +84,11 @@ class Program(program.Program):
         return found
 
     def prepare(self, batches: Iterable[Batch]) -> List[Batch]:
-        """Return the host's batches: numpy arrays, images channels first and labels as class numbers of 32 bits."""
+        """Return the batches as numpy arrays: images channels first, labels as 32-bit class numbers."""
         return [(images, labels.astype("int32")) for images, labels in batches]
 
     def stream(self, host_batches: Iterable[Batch]) -> Iterator[Any]:
-        """Yield each host batch once it is in the workspace."""
+        """Put each batch into the workspace, and yield it."""
         for images, labels in host_batches:
             self.feed(images, labels)
             yield images, labels
@@ -100,23 +100,23 @@ class Program(program.Program):
             self.losses.append(float(workspace.FetchBlob("loss")))
 
     def infer(self, batches: Iterable[Any]) -> None:
-        """Bring the logits of each batch to the host."""
+        """Compute the logits of each batch and copy them to numpy."""
         for _ in batches:
             self.run(self.tested)
             workspace.FetchBlob(self.logits)
 
     def outputs(self, images: Array) -> Array:
-        """Return the logits as numpy [batch, classes] for canonical images, in inference mode."""
+        """Return the logits as numpy [batch, classes] for images in canonical layout, in inference mode."""
         self.feed(images, numpy.zeros(len(images), dtype="int32"))
         workspace.RunNet(self.tested.net)
         return workspace.FetchBlob(self.logits)
 
     def layer_shapes(self, images: Array) -> Shapes:
-        """Return {layer: shape of one sample's output}, observed in the blobs that a run leaves."""
+        """Return {layer: shape of one sample's output, channels first}, observed in the blobs after a run."""
         self.outputs(images)
         names = [layer.name for layer in self.network.layers if layer.type != "loss"]
         return {name: list(workspace.FetchBlob(name).shape[1:]) for name in names}
 
     def functions(self) -> Functions:
-        """Return the loop, and what runs a net."""
+        """Return the loop and the function that runs a net."""
         return super().functions() + [self.run]

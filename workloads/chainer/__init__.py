@@ -1,1 +1,1 @@
-"""Chainer: the networks as chains of links and functions, and their loops."""
+"""Chainer: the networks as chains of links and functions, and their training and inference loops."""

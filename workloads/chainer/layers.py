@@ -1,4 +1,4 @@
-"""Which canonical layer a function of Chainer computes: links have names, plain functions have a type and an order."""
+"""Finds the canonical layer that a Chainer function computes: links have names, plain functions have a type and an order."""
 
 from typing import Any, Dict, List, Optional
 
@@ -7,7 +7,7 @@ import chainer
 from kernelscope.workloads.networks import Network
 from kernelscope.workloads.program import Shapes
 
-# Chainer's function -> canonical type of layer; a link's functions are the link's
+# Chainer's function -> canonical layer type; a link's functions belong to the link
 _TYPES = {
     "Tanh": "tanh",
     "ReLU": "relu",
@@ -21,10 +21,10 @@ _TYPES = {
 
 
 class Layers(chainer.LinkHook):
-    """Tells the layer of each function of a forward pass while it is in force as a hook of links.
+    """Finds the layer of each function in a forward pass, while installed as a link hook.
 
-    network: the canonical description; model: a chain whose links bear the layers' names. Outside of links the n-th function of
-    a type is the network's n-th layer of that type.
+    network: the canonical description. model: a chain whose links have the layers' names. Outside links, the n-th function of a
+    type is the network's n-th layer of that type.
     """
 
     name = "kernelscope_layers"
@@ -32,14 +32,14 @@ class Layers(chainer.LinkHook):
     def __init__(self, network: Network, model: Any) -> None:
         self._model = model
         self._links = {id(link) for link in model.children()}
-        self._link = None  # the link that runs
+        self._link = None  # the name of the running link
         self._named: Dict[Optional[str], List[str]] = {}
         for layer in network.layers:
             self._named.setdefault(layer.type, []).append(layer.name)
         self._seen: Dict[Optional[str], int] = {}
 
     def forward_preprocess(self, args: Any) -> None:
-        """Enter a link; the model itself begins a new pass."""
+        """Enter a link; entering the model begins a new pass."""
         if args.link is self._model:
             self._seen = {}
         elif id(args.link) in self._links:
@@ -51,7 +51,7 @@ class Layers(chainer.LinkHook):
             self._link = None
 
     def of(self, function: Any) -> Optional[str]:
-        """Return the layer of a function that is about to run, or None; asking counts it."""
+        """Return the layer of a function that is about to run, or None. Call it once per function: it counts them."""
         if self._link is not None:
             return self._link
         kind = _TYPES.get(type(function).__name__)
@@ -61,7 +61,7 @@ class Layers(chainer.LinkHook):
 
 
 def layer_shapes(network: Network, model: Any, images: Any) -> Shapes:
-    """Return {layer: shape of one sample's output}, observed while the model runs; a layer's last function tells."""
+    """Return {layer: shape of one sample's output}, observed while the model runs; a layer's last function decides."""
     shapes, layers, original = {}, Layers(network, model), chainer.FunctionNode.apply
 
     def observed(function: Any, inputs: int) -> Any:
@@ -72,7 +72,7 @@ def layer_shapes(network: Network, model: Any, images: Any) -> Shapes:
 
     chainer.FunctionNode.apply = observed
     try:
-        with layers, chainer.no_backprop_mode():  # as in training: dropout is a function then
+        with layers, chainer.no_backprop_mode():  # in training mode, so that dropout runs as a function
             model(images)
     finally:
         chainer.FunctionNode.apply = original

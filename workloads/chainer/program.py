@@ -1,4 +1,4 @@
-"""The training and inference loops that all networks share, as a Chainer user writes them."""
+"""The training and inference loops shared by all networks, as a Chainer user writes them."""
 
 from typing import Any, Iterable, List
 
@@ -20,7 +20,7 @@ PARAMETERS = {"weight": "W", "bias": "b"}  # canonical name -> Chainer's; the la
 
 
 def make_optimizer(settings: Settings) -> Any:
-    """Return the optimizer of a network's description."""
+    """Return the optimizer in a network's description; raise ValueError for one that is not supported."""
     if settings["name"] == "sgd":
         return chainer.optimizers.MomentumSGD(lr=settings["learning_rate"], momentum=settings["momentum"])
     if settings["name"] == "rmsprop":
@@ -36,22 +36,22 @@ class Program(program.Program):
 
     def __init__(self, network: Network, options: Options) -> None:
         super().__init__(network, options, MODELS)
-        numpy.random.seed(options.get("seed") or 0)  # which Chainer draws from
+        numpy.random.seed(options.get("seed") or 0)  # Chainer's source of randomness
         self.model: Any = MODELS[network.name](options.get("dropout", True))
         self.optimizer = make_optimizer(network.optimizer).setup(self.model)
 
     def load(self, weights: Weights) -> None:
-        """Load {(layer, parameter): float32 array in canonical layout}, which is Chainer's own."""
+        """Load {(layer, parameter): float32 array in canonical layout}; Chainer has the same layout."""
         for (layer, name), values in weights.items():
             getattr(self.model[layer], PARAMETERS[name]).array[...] = values
 
     def parameters(self) -> Parameters:
-        """Return what is trainable as a list of {layer, name, shape, count}, with Chainer's names and shapes."""
+        """Return the trainable parameters as a list of {layer, name, shape, count}, with Chainer's names and shapes."""
         named = [(path.strip("/").split("/"), values) for path, values in self.model.namedparams()]
         return [parameter(layer, name, values.shape) for (layer, name), values in named]
 
     def prepare(self, batches: Iterable[Batch]) -> List[Batch]:
-        """Return the host's batches: numpy arrays, images channels first and labels as 32-bit class numbers."""
+        """Return the batches as numpy arrays: images channels first, labels as 32-bit class numbers."""
         return [(images, labels.astype("int32")) for images, labels in batches]
 
     def train(self, batches: Iterable[Any]) -> None:
@@ -65,18 +65,18 @@ class Program(program.Program):
             self.losses.append(float(loss.array))
 
     def infer(self, batches: Iterable[Any]) -> None:
-        """Compute the logits of each batch, which are numpy's arrays."""
+        """Compute the logits of each batch, which are numpy arrays."""
         with chainer.using_config("train", False), chainer.no_backprop_mode():
             for images, _ in batches:
                 self.model(images)
 
     def outputs(self, images: Array) -> Array:
-        """Return the logits as numpy [batch, classes] for canonical images, in inference mode."""
+        """Return the logits as numpy [batch, classes] for images in canonical layout, in inference mode."""
         with chainer.using_config("train", False), chainer.no_backprop_mode():
             return self.model(images).array
 
     def layer_shapes(self, images: Array) -> Shapes:
-        """Return {layer: shape of one sample's output}, observed while the model runs."""
+        """Return {layer: shape of one sample's output, channels first}, observed while the model runs."""
         return layer_shapes(self.network, self.model, images)
 
     def functions(self) -> Functions:

@@ -1,1 +1,1 @@
-"""The networks as a user of CNTK writes them, with cntk.layers and C.Trainer."""
+"""CNTK: the networks and their loops as its users write them, with cntk.layers and C.Trainer."""

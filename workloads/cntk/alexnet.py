@@ -1,4 +1,4 @@
-"""AlexNet on ImageNet's and on CIFAR-10's shapes with cntk.layers."""
+"""AlexNet on ImageNet and CIFAR-10 shapes with cntk.layers."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from kernelscope.workloads.networks import Network
 
 
 def _alexnet(network: Network, dropout: bool, first: Any, pooled: int, hidden: int) -> Any:
-    """Return the model; first: its first layers, pooled: the width of windows that are pooled, hidden: of dense layers."""
+    """Return the model. first: its first layers; pooled: width of the pooling windows; hidden: units of the dense layers."""
     rate = 0.5 if dropout else 0.0
     return Sequential(
         first
@@ -39,9 +39,9 @@ def _alexnet(network: Network, dropout: bool, first: Any, pooled: int, hidden: i
 
 
 def alexnet(network: Network, dropout: bool) -> Any:
-    """Return the model as a CNTK function of the images; without `dropout` the dropout layers pass everything.
+    """Return the model as a CNTK function of the images; without `dropout` its dropout layers drop nothing.
 
-    CNTK pads half a window or nothing, so that two pixels on each side are a layer of their own.
+    CNTK pads half a window or nothing, so the padding of two pixels on each side is a separate layer.
     """
     first = [
         lambda images: C.pad(images, [(0, 0), (2, 2), (2, 2)], name="conv1_pad"),
@@ -51,5 +51,5 @@ def alexnet(network: Network, dropout: bool) -> Any:
 
 
 def alexnet_cifar10(network: Network, dropout: bool) -> Any:
-    """Return the model as a CNTK function of the images; without `dropout` the dropout layers pass everything."""
+    """Return the model as a CNTK function of the images; without `dropout` its dropout layers drop nothing."""
     return _alexnet(network, dropout, [Convolution2D((3, 3), 64, pad=True, name="conv1")], 2, 1024)

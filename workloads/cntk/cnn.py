@@ -9,7 +9,7 @@ from kernelscope.workloads.networks import Network
 
 
 def cnn(network: Network, dropout: bool) -> Any:
-    """Return the model as a CNTK function of the images; without `dropout` the dropout layers pass everything."""
+    """Return the model as a CNTK function of the images; without `dropout` its dropout layers drop nothing."""
     quarter, half = (0.25, 0.5) if dropout else (0.0, 0.0)
     return Sequential(
         [

@@ -16,10 +16,10 @@ def _fcn(network: Network, hidden: int) -> Any:
 
 
 def fcn5(network: Network, _dropout: bool) -> Any:
-    """Return the model as a CNTK function of the inputs; it has no dropout to switch."""
+    """Return the model as a CNTK function of the inputs; it has no dropout to switch off."""
     return _fcn(network, 2)
 
 
 def fcn8(network: Network, _dropout: bool) -> Any:
-    """Return the model as a CNTK function of the inputs; it has no dropout to switch."""
+    """Return the model as a CNTK function of the inputs; it has no dropout to switch off."""
     return _fcn(network, 5)

@@ -1,4 +1,4 @@
-"""GoogLeNet on ImageNet's and on CIFAR-10's shapes with cntk.layers."""
+"""GoogLeNet on ImageNet and CIFAR-10 shapes with cntk.layers."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from cntk.layers import Activation, Convolution2D, Dense, Dropout, MaxPooling, S
 from kernelscope.workloads.cntk.layers import global_average_pooling
 from kernelscope.workloads.networks import Network
 
-# Channels of 1x1; of 3x3's reduction and 3x3; of 5x5's reduction and 5x5; of the pooled branch's 1x1
+# block -> channels of the 1x1; the 3x3's reduction and the 3x3; the 5x5's reduction and the 5x5; the pooled branch's 1x1
 _INCEPTIONS = {
     "3a": (64, 96, 128, 16, 32, 32),
     "3b": (128, 128, 192, 32, 96, 64),
@@ -23,7 +23,7 @@ _INCEPTIONS = {
 
 
 def _convolution(size: int, channels: int, name: str, relu: str, stride: int = 1) -> Any:
-    """Return a convolution that keeps its input's size, and its activation."""
+    """Return a convolution, padded to keep its input's size but for the stride, and its activation."""
     return Sequential(
         [
             Convolution2D((size, size), channels, strides=stride, pad=True, name=name),
@@ -37,7 +37,7 @@ def _pool(name: str, stride: int = 2) -> Any:
 
 
 def _inception(which: str) -> Any:
-    """Return a function that puts the channels of four branches beside each other."""
+    """Return a function that concatenates the channels of four branches."""
     one, reduce3, three, reduce5, five, project = _INCEPTIONS[which]
     part = ("inception%s_" % which + "%s").__mod__
     branches = (
@@ -82,7 +82,7 @@ def _googlenet(network: Network, dropout: bool, stem: Any) -> Any:
 
 
 def googlenet(network: Network, dropout: bool) -> Any:
-    """Return the model as a CNTK function of the images; without `dropout` the dropout layer passes everything."""
+    """Return the model as a CNTK function of the images; without `dropout` its dropout layer drops nothing."""
     stem = [
         _convolution(7, 64, "conv1", "relu1", stride=2),
         _pool("pool1"),
@@ -94,5 +94,5 @@ def googlenet(network: Network, dropout: bool) -> Any:
 
 
 def googlenet_cifar10(network: Network, dropout: bool) -> Any:
-    """Return the model as a CNTK function of the images; without `dropout` the dropout layer passes everything."""
+    """Return the model as a CNTK function of the images; without `dropout` its dropout layer drops nothing."""
     return _googlenet(network, dropout, [_convolution(3, 192, "conv1", "relu1")])

@@ -1,7 +1,7 @@
 """Transformer blocks of GPT-2's shape with cntk.layers and CNTK's operations.
 
-cntk.layers has no attention of several heads, its LayerNormalization takes the mean over all static axes, and no operation
-multiplies stacks of matrices: so each head is a slice with products of its own, as CNTK users wrote it.
+cntk.layers has no multi-head attention, its LayerNormalization takes the mean over all static axes, and CNTK has no batched
+matrix product. So each head is a slice with its own products, as CNTK users wrote it.
 """
 
 from math import pi, sqrt
@@ -31,7 +31,7 @@ def _normalisation(name: str) -> Any:
 
 
 def _attention(length: int, width: int, name: str) -> Any:
-    """Return causal attention over queries, keys and values that lie beside each other in the last axis."""
+    """Return causal attention; queries, keys and values are concatenated in the last axis."""
     size = width // _HEADS
     future = C.Constant(numpy.triu(numpy.full((length, length), -1e9, dtype="float32"), 1))
 
@@ -48,7 +48,7 @@ def _attention(length: int, width: int, name: str) -> Any:
 
 
 def _softmax(x: Any) -> Any:
-    """Return the softmax over the last axis; C.softmax takes all axes, whatever it is told, where the rank is still unknown."""
+    """Return the softmax over the last axis. While the rank is still unknown, C.softmax ignores its axis and takes all axes."""
     return C.exp(x - C.reduce_log_sum_exp(x, axis=-1))
 
 
@@ -57,7 +57,7 @@ def _gelu(x: Any) -> Any:
 
 
 def _dense(units: int, name: str) -> Any:
-    """Return a product over the last axis only."""
+    """Return a dense layer over the last axis only."""
     return Dense(units, map_rank=1, name=name)
 
 
@@ -88,7 +88,7 @@ def _block(name: str, length: int, width: int) -> Any:
 
 
 def gpt2(network: Network, _dropout: bool) -> Any:
-    """Return the model as a CNTK function of a row of vectors; it has no dropout to switch."""
+    """Return the model as a CNTK function of a row of vectors; it has no dropout to switch off."""
     length, width = network.input_shape
     blocks = [_block("block%d" % number, length, width) for number in range(1, _BLOCKS + 1)]
 

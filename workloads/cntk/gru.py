@@ -1,8 +1,8 @@
 """One GRU over the words of a review with cntk.layers.
 
-cntk.layers.GRU resets the state before its product, and cuDNN's form, which has one product fewer, comes with
-optimized_rnnstack on GPUs only: so the step is written out here. The words' vectors are gathered, not multiplied by one-hot
-words as cntk.layers.Embedding does, whose sparse gradient CNTK's Adam does not take on the CPU.
+cntk.layers.GRU resets the state before its product. cuDNN's form, which needs one product fewer, is available on GPUs only,
+with optimized_rnnstack, so the step is written out here. The words' vectors are gathered. cntk.layers.Embedding would multiply
+one-hot words instead, and CNTK's Adam does not accept its sparse gradient on the CPU.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ _UNITS = 100
 
 
 def _gru(units: int) -> Any:
-    """Return one step of a GRU in cuDNN's form: the gates are reset, update and new."""
+    """Return one step of a GRU in cuDNN's form; the gates are reset, update and new."""
     input_weight = C.Parameter((C.InferredDimension, 3 * units), init=C.glorot_uniform(), name="W")
     hidden_weight = C.Parameter((units, 3 * units), init=C.glorot_uniform(), name="H")
     input_bias = C.Parameter(3 * units, name="b")
@@ -38,7 +38,7 @@ def _gru(units: int) -> Any:
 
 
 def gru(network: Network, _dropout: bool) -> Any:
-    """Return the model as a CNTK function of a sequence of words' numbers; it has no dropout to switch."""
+    """Return the model as a CNTK function of a sequence of word numbers; it has no dropout to switch off."""
     vectors = C.Parameter((network.words, 125), init=C.glorot_uniform(), name="E")
     return Sequential(
         [

@@ -1,4 +1,4 @@
-"""What cntk.layers has in another form than the networks need."""
+"""Layers that cntk.layers has only in another form than the networks need."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from cntk.layers import BlockFunction, GlobalAveragePooling
 
 
 def global_average_pooling(name: str) -> Any:
-    """Return the mean of each channel as a row: cntk.layers leaves two axes of size 1."""
+    """Return a layer that takes the mean of each channel as a vector; cntk.layers' own leaves two axes of size 1."""
     pool = GlobalAveragePooling()
 
     @BlockFunction("GlobalAveragePooling", name)

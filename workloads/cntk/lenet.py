@@ -9,7 +9,7 @@ from kernelscope.workloads.networks import Network
 
 
 def lenet(network: Network, _dropout: bool) -> Any:
-    """Return the model as a CNTK function of the images; LeNet-5 has no dropout to switch."""
+    """Return the model as a CNTK function of the images; LeNet-5 has no dropout to switch off."""
     return Sequential(
         [
             Convolution2D((5, 5), 6, pad=True, name="conv1"),

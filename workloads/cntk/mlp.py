@@ -9,7 +9,7 @@ from kernelscope.workloads.networks import Network
 
 
 def mlp(network: Network, dropout: bool) -> Any:
-    """Return the model as a CNTK function of the flat images; without `dropout` the dropout layers pass everything."""
+    """Return the model as a CNTK function of the flat images; without `dropout` its dropout layers drop nothing."""
     rate = 0.2 if dropout else 0.0
     return Sequential(
         [

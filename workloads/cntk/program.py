@@ -1,4 +1,4 @@
-"""Training and inference loops as a user of CNTK writes them: a Trainer, its minibatches, and eval."""
+"""The training and inference loops shared by all networks, as a CNTK user writes them: a Trainer, its minibatches, and eval."""
 
 from typing import Any, Dict, Iterable, List, Set
 
@@ -10,10 +10,10 @@ from kernelscope.workloads import networks, program
 from kernelscope.workloads.networks import Array, Layer, Network, Settings, Weights
 from kernelscope.workloads.program import Batch, Options, Parameters, Shapes, builder, parameter
 
-# Canonical gate order is input, forget, cell, output; CNTK's LSTM block slices input, cell, forget, output.
+# The canonical gate order is input, forget, cell, output; CNTK's LSTM block has input, cell, forget, output.
 _GATES_OF_CNTK = (0, 2, 1, 3)
-_SCHEDULED_STEPS = 400  # after so many steps a bias correction with decay 0.9 is 1 in float64
-# network -> module with a function of its name
+_SCHEDULED_STEPS = 400  # after this many steps a bias correction with decay 0.9 is 1 in float64
+# network -> module with the function of its name that builds it
 MODELS = {
     "lenet": "lenet",
     "mlp": "mlp",
@@ -36,7 +36,7 @@ MODELS = {
     "gpt2": "gpt2",
 }
 _NORMALISATION = {"weight": "scale", "bias": "bias"}
-# canonical parameter -> CNTK's name, by the type of the layer
+# layer type -> {canonical parameter: CNTK's name}
 _PARAMETERS = {
     "convolution": {"weight": "W", "bias": "b"},
     "dense": {"weight": "W", "bias": "b"},
@@ -50,11 +50,11 @@ _RECURRENT = ("lstm", "gru")
 
 
 class Program(program.Program):
-    """One network on CNTK; see the options in the session's specification (mode, batch, device, seed, dropout)."""
+    """One network with its loops; `options` are mode, batch, device, seed and dropout."""
 
     FRAMEWORK = "cntk"
     SETTINGS = {"precision": ("float32",), "layout": ("channels_first",), "autotune": (False,)}
-    ONE_DEVICE = "CNTK's distributed learners need processes that OpenMPI's mpiexec starts, which is not set up here"
+    ONE_DEVICE = "CNTK's distributed learners need processes started by OpenMPI's mpiexec, which is not set up here"
 
     def __init__(self, network: Network, options: Options) -> None:
         if any(layer.type == "gelu" and not layer.settings["approximate"] for layer in network.layers):
@@ -65,7 +65,7 @@ class Program(program.Program):
         self.labels = C.input_variable(network.classes, name="labels")
         self.model = _model(network, options, self.images)
         names = {layer.name for layer in network.layers}
-        # one search for all: CNTK's own find_by_name walks through the whole graph for each name
+        # one search for all names: CNTK's own find_by_name walks the whole graph for each
         self.layers = {f.name: f for f in depth_first_search(self.model, lambda f: f.name in names, depth=-1)}
         self.trainer: Any = None
         if self.mode == "train":
@@ -77,7 +77,7 @@ class Program(program.Program):
         """Return {CNTK's name: parameter} of a canonical layer."""
         if layer.type not in _RECURRENT:
             return {p.name: p for p in self.layers[layer.name].parameters}
-        # a recurrence is no block that could be asked: its own is what it depends on and its inputs do not
+        # a recurrence is not a block: its own parameters are those that it depends on and its inputs do not
         before: Set[str] = set()
         for source in layer.inputs:
             if source != networks.INPUT:
@@ -85,7 +85,7 @@ class Program(program.Program):
         return {p.name: p for p in C.as_composite(self.layers[layer.name]).parameters if p.uid not in before}
 
     def load(self, weights: Weights) -> None:
-        """Load the canonical weights."""
+        """Load {(layer, parameter): float32 array in canonical layout}, converted to CNTK's layout."""
         owned = {layer.name: (layer, self._owned(layer)) for layer in self.network.layers if layer.parameters}
         for (name, kind), values in weights.items():
             layer, parameters = owned[name]
@@ -93,7 +93,7 @@ class Program(program.Program):
             target.value = numpy.ascontiguousarray(_to_cntk(layer, values)).reshape(target.shape)
 
     def parameters(self) -> Parameters:
-        """Return what is trainable: layer, name, CNTK's shape and count of each tensor."""
+        """Return the trainable parameters as a list of {layer, name, shape, count}, with CNTK's names and shapes."""
         found = []
         for layer in self.network.layers:
             if layer.parameters:
@@ -102,26 +102,26 @@ class Program(program.Program):
         return found
 
     def prepare(self, batches: Iterable[Batch]) -> List[Batch]:
-        """Return host batches as CNTK takes them: float32 images or numbers of words, and one-hot float32 labels."""
+        """Return the batches as CNTK takes them: float32 images or word numbers, and one-hot float32 labels."""
         return [(_numbers(images), _one_hot(labels, self.network.classes)) for images, labels in batches]
 
     def train(self, batches: Iterable[Any]) -> None:
-        """Train on every batch and read its loss."""
+        """Train one step per batch and keep each step's loss."""
         for images, labels in batches:
             self.trainer.train_minibatch({self.images: images, self.labels: labels})
             self.losses.append(self.trainer.previous_minibatch_loss_average)
 
     def infer(self, batches: Iterable[Any]) -> None:
-        """Evaluate every batch; the outputs come back as numpy."""
+        """Compute the logits of each batch; they are returned as numpy arrays."""
         for images, _ in batches:
             self.model.eval({self.images: images})
 
     def outputs(self, images: Array) -> Array:
-        """Return the logits of canonical images."""
+        """Return the logits as numpy [batch, classes] for images in canonical layout, in inference mode."""
         return numpy.asarray(self.model.eval({self.images: _numbers(images)})).reshape(len(images), -1)
 
     def layer_shapes(self, images: Array) -> Shapes:
-        """Return each layer's output shape for one sample, as its evaluation gives it."""
+        """Return {layer: shape of one sample's output, channels first}, observed by evaluating the layers."""
         functions = {layer.name: self.layers[layer.name] for layer in self.network.layers if layer.type != "loss"}
         values = C.combine(list(functions.values())).eval({self.images: _numbers(images[:2])})
         shapes = {name: numpy.asarray(values[function.output]).shape[1:] for name, function in functions.items()}
@@ -129,14 +129,14 @@ class Program(program.Program):
 
 
 def _input(network: Network) -> Any:
-    """Return the variable that a batch is fed into; what a recurrence reads is a sequence of numbers or vectors."""
+    """Return the input variable of a batch; for a recurrent network it is a sequence of numbers or vectors."""
     if any(layer.type in _RECURRENT for layer in network.layers):
         return C.sequence.input_variable(network.input_shape[1:], name="images")
     return C.input_variable(network.input_shape, name="images")
 
 
 def _model(network: Network, options: Options, images: Any) -> Any:
-    """Return the model of the images; what normalisations keep of their running means in a step is theirs in every framework."""
+    """Return the model of the images. Batch normalisations keep the same share of their running means as in every framework."""
     build = builder("cntk", MODELS[network.name], network.name)
     kept = [layer.settings["keep"] for layer in network.layers if layer.type == "batch_norm"]
     if not kept:
@@ -146,17 +146,17 @@ def _model(network: Network, options: Options, images: Any) -> Any:
     for constant in model.constants:
         if constant.name == "aggregate_variance":
             constant.value = numpy.ones(constant.shape, dtype="float32")
-        elif constant.name == "aggregate_count":  # of samples; with none the first batch alone would make the means
+        elif constant.name == "aggregate_count":  # of samples; if it were 0, the means would be the first batch's alone
             constant.value = numpy.array(options["batch"], dtype="float32")
     return model
 
 
 def _learner(parameters: Any, optimizer: Settings, batch: int) -> Any:
-    """Return the update rule of the network on gradients that are means over the batch.
+    """Return the network's update rule, for gradients that are means over the batch.
 
-    CNTK's own rmsprop is another rule: it adds 1e-6 under the root and starts its average at the first squared gradient,
-    which moves the third loss by more than a thousandth. Its Adam without first moment is RMSProp but for a factor
-    sqrt(1 - decay ** step), which the learning rate takes back; it agrees with other frameworks to the last digits.
+    CNTK's own rmsprop is another rule: it adds 1e-6 under the root and starts its average at the first squared gradient, which
+    changes the third loss by more than a thousandth. CNTK's Adam without first moment is RMSProp up to a factor
+    sqrt(1 - decay ** step), which the learning rate compensates; it agrees with other frameworks to the last digits.
     """
     rate = optimizer["learning_rate"]
     if optimizer["name"] == "sgd":
@@ -167,7 +167,7 @@ def _learner(parameters: Any, optimizer: Settings, batch: int) -> Any:
     decay = optimizer["decay"]
     steps = numpy.arange(1, _SCHEDULED_STEPS + 1)
     rates = [float(value) for value in rate / numpy.sqrt(1.0 - decay**steps)]
-    # without a reference minibatch size rates are used as they are; one entry serves one minibatch
+    # without a reference minibatch size, rates are used as they are; each entry is for one minibatch
     schedule = C.learning_parameter_schedule(rates, minibatch_size=C.learners.IGNORE, epoch_size=batch)
     return C.adam(
         parameters,
@@ -181,7 +181,7 @@ def _learner(parameters: Any, optimizer: Settings, batch: int) -> Any:
 
 
 def _adam(parameters: Any, optimizer: Settings) -> Any:
-    """Return Adam; CNTK's epsilon stands beside the uncorrected root, so that 1e-8 is as the paper's 3e-7 in the first step."""
+    """Return Adam. CNTK adds epsilon to the uncorrected root, so in the first step 1e-8 equals the paper's 3e-7."""
     return C.adam(
         parameters,
         C.learning_parameter_schedule(optimizer["learning_rate"], minibatch_size=C.learners.IGNORE),
@@ -194,7 +194,7 @@ def _adam(parameters: Any, optimizer: Settings) -> Any:
 
 
 def _numbers(images: Any) -> Array:
-    """Return samples as float32, of which CNTK's inputs are: numbers of words are exact up to 16,777,216."""
+    """Return samples as float32, the type of CNTK's inputs; word numbers are exact up to 16,777,216."""
     return images.astype("float32", copy=False)
 
 

@@ -1,4 +1,4 @@
-"""ResNet-50 on ImageNet's and on CIFAR-10's shapes with cntk.layers."""
+"""ResNet-50 on ImageNet and CIFAR-10 shapes with cntk.layers."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
 
 
 def _normalised(size: int, channels: int, name: str, normalisation: Any, stride: int = 1) -> Any:
-    """Return a convolution that keeps its input's size but for the stride, and its normalisation."""
+    """Return a convolution, padded to keep its input's size but for the stride, and its normalisation."""
     return Sequential(
         [
             Convolution2D((size, size), channels, strides=stride, pad=size > 1, bias=False, name=name),
@@ -22,7 +22,7 @@ def _normalised(size: int, channels: int, name: str, normalisation: Any, stride:
 
 
 def _bottleneck(name: str, channels: int, stride: int, project: bool) -> Any:
-    """Return a function that adds three convolutions to their input, which `project` brings to their shape."""
+    """Return a function that adds three convolutions to a shortcut; project: whether the shortcut is a convolution."""
     part = (name + "_%s").__mod__
     residual = Sequential(
         [
@@ -53,10 +53,10 @@ def _resnet50(network: Network, first: Any, *pooling: Any) -> Any:
 
 
 def resnet50(network: Network, _dropout: bool) -> Any:
-    """Return the model as a CNTK function of the images; ResNet-50 has no dropout to switch."""
+    """Return the model as a CNTK function of the images; ResNet-50 has no dropout to switch off."""
     return _resnet50(network, _normalised(7, 64, "conv1", "bn1", stride=2), MaxPooling((3, 3), strides=2, pad=True, name="pool1"))
 
 
 def resnet50_cifar10(network: Network, _dropout: bool) -> Any:
-    """Return the model as a CNTK function of the images; ResNet-50 has no dropout to switch."""
+    """Return the model as a CNTK function of the images; ResNet-50 has no dropout to switch off."""
     return _resnet50(network, _normalised(3, 64, "conv1", "bn1"))

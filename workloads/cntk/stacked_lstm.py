@@ -1,4 +1,4 @@
-"""LSTM-32 and LSTM-64 of Shi et al. with cntk.layers: how many steps there are is the data's affair."""
+"""LSTM-32 and LSTM-64 of Shi et al. with cntk.layers; the data decides the number of time steps."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from kernelscope.workloads.networks import Network
 
 
 def lstm32(network: Network, _dropout: bool) -> Any:
-    """Return the model as a CNTK function of a sequence; it has no dropout to switch."""
+    """Return the model as a CNTK function of a sequence; it has no dropout to switch off."""
     return Sequential(
         [
             Recurrence(LSTM(256), name="lstm1"),

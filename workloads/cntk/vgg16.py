@@ -1,4 +1,4 @@
-"""VGG-16 on ImageNet's and on CIFAR-10's shapes with cntk.layers."""
+"""VGG-16 on ImageNet and CIFAR-10 shapes with cntk.layers."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _BLOCKS = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 
 
 def _convolution(channels: int, name: str, padded: bool) -> Any:
-    """Return a convolution of 3 x 3 that keeps its input's size; CNTK pads by itself only what is no smaller than the window."""
+    """Return a 3 x 3 convolution that keeps its input's size. CNTK itself only pads inputs at least as large as the window."""
     if padded:
         return [Convolution2D((3, 3), channels, pad=True, name=name)]
     return [
@@ -32,7 +32,7 @@ def _vgg16(network: Network, dropout: bool, hidden: int) -> Any:
     rate = 0.5 if dropout else 0.0
     layers = []
     for number, (channels, count) in enumerate(_BLOCKS, 1):
-        size = network.input_shape[1] >> (number - 1)  # of the image when it comes to this block
+        size = network.input_shape[1] >> (number - 1)  # of the image at this block's input
         layers += _block(number, channels, count, padded=size >= 3)
     return Sequential(
         layers
@@ -50,10 +50,10 @@ def _vgg16(network: Network, dropout: bool, hidden: int) -> Any:
 
 
 def vgg16(network: Network, dropout: bool) -> Any:
-    """Return the model as a CNTK function of the images; without `dropout` the dropout layers pass everything."""
+    """Return the model as a CNTK function of the images; without `dropout` its dropout layers drop nothing."""
     return _vgg16(network, dropout, 4096)
 
 
 def vgg16_cifar10(network: Network, dropout: bool) -> Any:
-    """Return the model as a CNTK function of the images; without `dropout` the dropout layers pass everything."""
+    """Return the model as a CNTK function of the images; without `dropout` its dropout layers drop nothing."""
     return _vgg16(network, dropout, 512)

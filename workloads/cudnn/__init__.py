@@ -1,1 +1,1 @@
-"""cuDNN's and cuBLAS's C libraries called directly: what a network costs without a framework on a GPU."""
+"""The C libraries cuDNN and cuBLAS, called directly: what a network costs on a GPU without a framework."""

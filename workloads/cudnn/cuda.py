@@ -1,7 +1,7 @@
 """The part of the CUDA runtime, cuDNN 9 and cuBLAS 12 or 13 that the networks use, called with ctypes.
 
-It stands for a C program's headers: a call that fails raises CudaError with the function's name and the library's own words.
-Python's interface of cuDNN's graphs (cudnn-frontend) is not used, because it has no pooling.
+It stands in for a C program's headers. A call that fails raises CudaError with the function's name and the library's message.
+The Python interface of cuDNN's graphs (cudnn-frontend) is not used, because it has no pooling.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ TANH = 2  # cudnnActivationMode_t
 AVERAGE_WITHOUT_PADDING = 2  # cudnnPoolingMode_t
 NO_NAN = 0  # cudnnNanPropagation_t: do not propagate
 NOT_TRANSPOSED, TRANSPOSED = 0, 1  # cublasOperation_t
-# release of CUDA -> folders of its packages nvidia-..., beginnings of the libraries' names, their number, in the order of loading
+# CUDA release -> (folder of its package nvidia-..., prefix of the library's name, its version), in the order of loading
 _RELEASES = {
     "12": (
         ("cuda_runtime", "libcudart.so", "12"),
@@ -59,7 +59,7 @@ class Performance(ctypes.Structure):
 
 
 class Library(object):
-    """The libraries; their functions are methods under their own names, without version suffixes."""
+    """The libraries. Their functions are methods under their own names without version suffixes; they raise CudaError."""
 
     def __init__(self) -> None:
         loaded = _loaded()
@@ -96,7 +96,7 @@ _VERSIONED = {"cublasCreate": "cublasCreate_v2", "cublasSgemm": "cublasSgemm_v2"
 
 
 def _loaded() -> Dict[str, Any]:
-    """Return the libraries of one release of CUDA by the beginnings of their names; raise CudaError where none has them all."""
+    """Return the libraries of one CUDA release, by name prefix; raise CudaError if no release has them all."""
     failures = []
     for libraries in _RELEASES.values():
         try:
@@ -107,7 +107,7 @@ def _loaded() -> Dict[str, Any]:
 
 
 def _load(folder: str, beginning: str, number: str) -> Any:
-    """Return a library of this interpreter's packages, or the one that the loader finds; raise OSError for none."""
+    """Return a library from this interpreter's packages, else the one that the loader finds; raise OSError without one."""
     name = "%s.%s" % (beginning, number)
     places = [os.path.join(path, "nvidia", folder, "lib", name) for path in sys.path if path]
     found = [path for pattern in places for path in glob.glob(pattern)]
@@ -115,12 +115,12 @@ def _load(folder: str, beginning: str, number: str) -> Any:
 
 
 def created(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function that makes an object and returns it through its first argument; return the object."""
+    """Call a function that creates an object and returns it through its first argument; return the object."""
     made = ctypes.c_void_p()
     function(ctypes.byref(made), *arguments)
     return made
 
 
 def bound(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
-    """Return a function without arguments that makes this call, for one that is made in every step."""
+    """Return a function without arguments that makes this call, for a call that is repeated in every step."""
     return lambda: function(*arguments)

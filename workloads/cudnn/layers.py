@@ -1,4 +1,4 @@
-"""Calls of cuDNN and cuBLAS as layers, as a user of the C interfaces writes them: descriptors and memory are made once."""
+"""Layers as calls of cuDNN and cuBLAS, written as a user of the C interfaces would: descriptors and memory are created once."""
 
 import ctypes
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -9,11 +9,11 @@ from kernelscope.workloads.cudnn import cuda
 from kernelscope.workloads.networks import Array
 
 _ONE, _ZERO = ctypes.c_float(1.0), ctypes.c_float(0.0)
-_CANDIDATES = 8  # algorithms that cuDNN's heuristics are asked for
+_CANDIDATES = 8  # the most algorithms requested from cuDNN's heuristics
 
 
 class Tensor(object):
-    """Memory of the device with its sizes [batch, channels, height, width] and cuDNN's descriptor."""
+    """Device memory in float32 with its sizes [batch, channels, height, width] and cuDNN's descriptor."""
 
     def __init__(self, library: Any, sizes: Sequence[int]) -> None:
         self.library = library
@@ -24,13 +24,13 @@ class Tensor(object):
         library.cudnnSetTensor4dDescriptor(self.descriptor, cuda.NCHW, cuda.FLOAT, *self.sizes)
 
     def show(self, values: Array) -> None:
-        """Copy a numpy array of the host into the tensor."""
+        """Copy a numpy array from the host into the tensor."""
         host = ctypes.c_void_p(values.ctypes.data)
         self.library.cudaMemcpy(self.place, host, self.bytes, cuda.HOST_TO_DEVICE)
 
 
 class Builder(object):
-    """Makes the calls of a network one after another; `steps` holds (layer, call) in the order of their execution."""
+    """Collects a network's calls. steps: (layer, call) in the order of execution. Its methods raise CudaError."""
 
     def __init__(self) -> None:
         self.library = cuda.Library()
@@ -41,19 +41,19 @@ class Builder(object):
         self.algorithms: Dict[str, int] = {}  # layer -> number of the convolution's algorithm
 
     def plain(self, sizes: Sequence[int], values: Optional[Array] = None) -> Tensor:
-        """Return a tensor of the device; `values`: a numpy array of the host to copy there."""
+        """Return a new tensor on the device; values: a numpy array to copy there."""
         tensor = Tensor(self.library, sizes)
         if values is not None:
             tensor.show(numpy.ascontiguousarray(values))
         return tensor
 
     def append(self, layer: str, sizes: Sequence[int], function: Callable[..., Any], *arguments: Any) -> None:
-        """Append a call of a layer whose result has these sizes."""
+        """Append a layer's call, whose result has these sizes."""
         self.shapes[layer] = sizes
         self.steps.append((layer, cuda.bound(function, *arguments)))
 
     def wait(self) -> None:
-        """Wait for what was launched."""
+        """Wait for the launched work."""
         self.library.cudaDeviceSynchronize()
 
     def convolution(self, layer: str, source: Tensor, weight: Array, bias: Array, padding: int) -> Tensor:
@@ -92,14 +92,14 @@ class Builder(object):
         return self._biased(layer, result, bias)
 
     def _algorithm(self, source: Tensor, filters: Any, problem: Any, result: Tensor) -> Any:
-        """Return the algorithm that cuDNN's heuristics put first of those that work in float32."""
+        """Return the float32 algorithm that cuDNN's heuristics rank first."""
         found, count = (cuda.Performance * _CANDIDATES)(), ctypes.c_int()
         self.library.cudnnGetConvolutionForwardAlgorithm_v7(
             self.cudnn, source.descriptor, filters, problem, result.descriptor, _CANDIDATES, ctypes.byref(count), found
         )
         usable = [one for one in found[: count.value] if one.status == 0 and one.math in (0, cuda.FMA_MATH)]
         if not usable:
-            raise cuda.CudaError("cuDNN has no algorithm in float32 for this convolution")
+            raise cuda.CudaError("cuDNN has no float32 algorithm for this convolution")
         return usable[0]
 
     def _biased(self, layer: str, result: Tensor, bias: Array) -> Tensor:
@@ -123,7 +123,7 @@ class Builder(object):
         outputs, inputs = weight.shape
         batch = source.sizes[0]
         result, weights = self.plain((batch, outputs)), self.plain(weight.shape, weight)
-        # cuBLAS counts columns first, so that its result [outputs, batch] is ours [batch, outputs]
+        # cuBLAS is column-major: its result [outputs, batch] is our [batch, outputs]
         self.append(
             layer,
             result.sizes,
@@ -153,7 +153,7 @@ class Builder(object):
         return self._applied(layer, function, activation, source, source)
 
     def average_pooling(self, layer: str, source: Tensor) -> Tensor:
-        """Append means of 2x2 squares; return them."""
+        """Append an average pooling of 2x2 windows; return its result."""
         batch, channels, height, width = source.sizes
         pooling = cuda.created(self.library.cudnnCreatePoolingDescriptor)
         mode = (cuda.AVERAGE_WITHOUT_PADDING, cuda.NO_NAN)
@@ -162,7 +162,7 @@ class Builder(object):
         return self._applied(layer, self.library.cudnnPoolingForward, pooling, source, result)
 
     def _applied(self, layer: str, function: Callable[..., Any], description: Any, source: Tensor, result: Tensor) -> Tensor:
-        """Append a call that takes one tensor and makes another."""
+        """Append a call that reads one tensor and writes another, or the same; return the result."""
         self.append(
             layer,
             result.sizes,
@@ -179,6 +179,6 @@ class Builder(object):
         return result
 
     def output(self, layer: str, source: Tensor, values: Array) -> None:
-        """Let a result be brought into a numpy array by `fetch`, which waits for it."""
+        """Set `fetch`: it copies a result into a numpy array and waits for it."""
         target = ctypes.c_void_p(values.ctypes.data)
         self.fetch = cuda.bound(self.library.cudaMemcpy, target, source.place, source.bytes, cuda.DEVICE_TO_HOST)

@@ -1,4 +1,4 @@
-"""Inference straight on cuDNN and cuBLAS: descriptors are made once, and the libraries are called in every step."""
+"""Inference directly on cuDNN and cuBLAS: descriptors are created once, and the libraries are called in every step."""
 
 from typing import Any, Iterable, Iterator
 
@@ -6,7 +6,7 @@ import numpy
 
 from kernelscope.workloads.cudnn.layers import Builder
 from kernelscope.workloads.networks import Array, Network, Weights
-from kernelscope.workloads.onednn import lenet  # a list of calls of the builder, which has the same methods
+from kernelscope.workloads.onednn import lenet  # it only calls a builder, and both builders have the same methods
 from kernelscope.workloads.program import Batch, Functions, InferenceProgram, Options, Shapes
 
 MODELS = {"lenet": lenet.build}
@@ -23,7 +23,7 @@ class Program(InferenceProgram):
         self.logits = numpy.empty((options["batch"], network.classes), dtype="float32")
 
     def load(self, weights: Weights) -> None:
-        """Build the network with {(layer, parameter): float32 array in canonical layout}, which is cuDNN's own."""
+        """Build the network from {(layer, parameter): float32 array in canonical layout}; cuDNN has the same layout."""
         self.weights = weights
         self.library = Builder()
         self.source = MODELS[self.network.name](self.library, numpy.zeros(self.shape, dtype="float32"), self.logits, weights)
@@ -36,14 +36,14 @@ class Program(InferenceProgram):
             yield labels
 
     def run(self) -> Any:
-        """Compute the logits of the batch on the device, and bring them to the host."""
+        """Compute the logits of the batch on the device and copy them to the host; return them."""
         for _, execute in self.steps:
             execute()
         self.library.fetch()
         return self.logits
 
     def infer(self, batches: Iterable[Any]) -> None:
-        """Bring the logits of each batch to the host."""
+        """Compute the logits of each batch and copy them to the host."""
         for _ in batches:
             self.run()
 
@@ -53,12 +53,12 @@ class Program(InferenceProgram):
         return self.run().copy()
 
     def layer_shapes(self, images: Array) -> Shapes:
-        """Return {layer: shape of one sample's output}: those of the tensors; flattening is no call here."""
+        """Return {layer: shape of one sample's output}, taken from the tensors; flattening needs no call here."""
         shapes = {layer: list(sizes[1:]) for layer, sizes in self.library.shapes.items()}
         shapes = {layer: sizes[:1] if sizes[1:] == [1, 1] else sizes for layer, sizes in shapes.items()}
         shapes["flatten"] = [int(numpy.prod(shapes["pool2"]))]
         return shapes
 
     def functions(self) -> Functions:
-        """Return the loop, and what runs a step."""
+        """Return the loop and the function that runs a step."""
         return super().functions() + [self.run]

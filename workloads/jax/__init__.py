@@ -1,1 +1,1 @@
-"""JAX with optax: networks as functions of a dictionary of parameters."""
+"""JAX with optax: the networks as functions of a dictionary of parameters."""

@@ -1,4 +1,4 @@
-"""AlexNet on ImageNet's and on CIFAR-10's shapes, as a JAX user writes it."""
+"""AlexNet on ImageNet and CIFAR-10 shapes, as a JAX user writes it."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from kernelscope.workloads.jax.layers import Block, Convolution, Dense, Dropout,
 
 
 def _alexnet(first: Any, pool: Any, size: int, units: int, classes: int, rate: float) -> Any:
-    """Return the network; first: its first convolution, pool: size of pooled squares, size: height of what is flattened."""
+    """Return the network. first: its first convolution; pool: size of pooling windows; size: height of the flattened images."""
     return Block(
         {
             "conv1": first,

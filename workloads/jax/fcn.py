@@ -8,7 +8,7 @@ from kernelscope.workloads.jax.layers import Block, Dense, Layer
 
 
 def _fcn(hidden: int) -> Any:
-    """Return 26,752 numbers in and out, and layers of 1,024 sigmoid units between them."""
+    """Return the network: 26,752 inputs and outputs, with `hidden` layers of 1,024 sigmoid units between them."""
     layers, inputs = {}, 26752  # type: Any, int
     for number in range(1, hidden + 1):
         layers["fc%d" % number] = Dense(inputs, 1024)
@@ -19,10 +19,10 @@ def _fcn(hidden: int) -> Any:
 
 
 def fcn5(dropout: bool) -> Any:
-    """Return FCN-5."""
+    """Return FCN-5 for vectors [batch, 26752]."""
     return _fcn(2)
 
 
 def fcn8(dropout: bool) -> Any:
-    """Return FCN-8."""
+    """Return FCN-8 for vectors [batch, 26752]."""
     return _fcn(5)

@@ -1,4 +1,4 @@
-"""GoogLeNet on ImageNet's and on CIFAR-10's shapes, as a JAX user writes it."""
+"""GoogLeNet on ImageNet and CIFAR-10 shapes, as a JAX user writes it."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from kernelscope.workloads.jax.layers import (
 
 
 class Inception(Block):
-    """Four branches beside each other: 1x1; 1x1 and 3x3; 1x1 and 5x5; max pooling and 1x1."""
+    """Four parallel branches: 1x1; 1x1 and 3x3; 1x1 and 5x5; max pooling and 1x1."""
 
     def __init__(self, inputs: Any, one: int, reduce3: int, three: int, reduce5: int, five: int, pooled: int) -> None:
         self.layers = {
@@ -38,7 +38,7 @@ class Inception(Block):
         }
 
     def __call__(self, run: Runner, x: Any) -> Any:
-        """Return images [batch, height, width, one + three + five + pooled]."""
+        """Return images [batch, height, width, one + three + five + pooled] of x [batch, height, width, inputs]."""
         first = run("relu1", run("conv1", x))
         second = run("relu3", run("conv3", run("relu_reduce3", run("reduce3", x))))
         third = run("relu5", run("conv5", run("relu_reduce5", run("reduce5", x))))
@@ -47,7 +47,7 @@ class Inception(Block):
 
 
 def _googlenet(stem: Any, classes: int, dropout: bool) -> Any:
-    """Return a stem of 192 channels, nine inception blocks and a dense layer."""
+    """Return the network: a stem with 192 output channels, nine inception blocks and a dense layer."""
     return Block(
         dict(
             stem,

@@ -1,4 +1,4 @@
-"""Layers as a JAX user writes them: each tells its parameters' shapes and is a function of them. Images are channels last."""
+"""Layers as a JAX user writes them: each has its parameters' shapes and is a function of them. Images are channels last."""
 
 from typing import Any, Callable, Dict, Tuple
 
@@ -6,7 +6,7 @@ import jax
 from jax import lax
 from jax import numpy as jnp
 
-Runner = Callable[..., Any]  # of a name and inputs: runs the layer or block of this name
+Runner = Callable[..., Any]  # run(name, *inputs) runs the layer or block of this name
 Shape = Tuple[int, ...]
 
 
@@ -14,7 +14,7 @@ class Layer(object):
     """A layer without parameters that applies a function to its inputs."""
 
     shapes: Dict[str, Shape] = {}
-    statistics: Dict[str, Shape] = {}  # shapes of what training changes besides, without a gradient
+    statistics: Dict[str, Shape] = {}  # shapes of the values that training changes without a gradient
 
     def __init__(self, function: Any = None) -> None:
         self.function = function
@@ -25,7 +25,7 @@ class Layer(object):
 
 
 class Block(object):
-    """Layers and blocks by name, one after the other; blocks of another shape say so in their own call."""
+    """Layers and blocks by name, run one after another; a subclass with another structure overrides the call."""
 
     def __init__(self, layers: Any) -> None:
         self.layers = layers
@@ -37,7 +37,7 @@ class Block(object):
         return values
 
     def leaves(self, prefix: str = "") -> Dict[str, Layer]:
-        """Return {name: layer}; a layer inside of a block has the block's name before its own."""
+        """Return {name: layer}; the name of a layer inside a block begins with the block's name."""
         found: Dict[str, Layer] = {}
         for name, layer in self.layers.items():
             found.update(layer.leaves(prefix + name + "_") if isinstance(layer, Block) else {prefix + name: layer})
@@ -45,7 +45,7 @@ class Block(object):
 
 
 class Convolution(Layer):
-    """A convolution; padding as lax has it, or as a number of pixels on each side."""
+    """A convolution; padding: lax's padding, or a number of pixels on each side."""
 
     def __init__(self, inputs: int, outputs: int, size: int, padding: Any = 0, stride: int = 1, bias: bool = True) -> None:
         self.padding = [(padding, padding)] * 2 if isinstance(padding, int) else padding
@@ -55,25 +55,25 @@ class Convolution(Layer):
             self.shapes["bias"] = (outputs,)
 
     def __call__(self, parameters: Any, values: Any, key: Any) -> Any:
-        """Return images [batch, height, width, outputs]."""
+        """Return images [batch, height, width, outputs] of images [batch, height, width, inputs]."""
         layout, strides = ("NHWC", "HWIO", "NHWC"), (self.stride, self.stride)
         result = lax.conv_general_dilated(values, parameters["weight"], strides, self.padding, dimension_numbers=layout)
         return result + parameters["bias"] if "bias" in parameters else result
 
 
 class Dense(Layer):
-    """A matrix product with bias, over the last dimension."""
+    """A matrix product with bias over the last dimension."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         self.shapes = {"weight": (inputs, outputs), "bias": (outputs,)}
 
     def __call__(self, parameters: Any, values: Any, key: Any) -> Any:
-        """Return [batch, ..., outputs]."""
+        """Return [batch, ..., outputs] of values [batch, ..., inputs]."""
         return values @ parameters["weight"] + parameters["bias"]
 
 
 class Dropout(Layer):
-    """Zeroes a share of its input in training, and scales the rest."""
+    """In training, zeroes a random share of its input and scales up the rest."""
 
     def __init__(self, rate: float) -> None:
         self.rate = rate
@@ -87,7 +87,7 @@ class Dropout(Layer):
 
 
 class BatchNorm(Layer):
-    """A normalisation of each channel over the batch, in inference by the running means of training."""
+    """A normalisation of each channel over the batch; in inference, by the running statistics of training."""
 
     def __init__(self, channels: int, epsilon: float = 1e-5, keep: float = 0.9) -> None:
         self.epsilon, self.keep = epsilon, keep
@@ -95,7 +95,7 @@ class BatchNorm(Layer):
         self.statistics = {"mean": (channels,), "variance": (channels,)}
 
     def __call__(self, parameters: Any, values: Any, key: Any, statistics: Any) -> Any:
-        """Return values of the same shape and type, computed in float32, and the new running means."""
+        """Return (values of the same shape and type, computed in float32; the new running statistics)."""
         found, given = statistics, values.dtype
         values = values.astype(jnp.float32)
         if key is not None:
@@ -119,25 +119,25 @@ class LayerNorm(Layer):
 
 
 class Embedding(Layer):
-    """A table of words' vectors."""
+    """A table with a vector for each word."""
 
     def __init__(self, words: int, units: int) -> None:
         self.shapes = {"weight": (words, units)}
 
     def __call__(self, parameters: Any, values: Any, key: Any) -> Any:
-        """Return [batch, length, units] for words [batch, length] of whole numbers."""
+        """Return [batch, length, units] for word numbers [batch, length]."""
         return parameters["weight"][values]
 
 
 class LSTM(Layer):
-    """A recurrent layer; gates in the order input, forget, cell, output. Its output is the last hidden state, or all of them."""
+    """A recurrent layer with gates in the order input, forget, cell, output. It outputs the last hidden state, or all."""
 
     def __init__(self, inputs: int, units: int, sequence: bool = False) -> None:
         self.units, self.sequence = units, sequence
         self.shapes = {"input_weight": (inputs, 4 * units), "hidden_weight": (units, 4 * units), "bias": (4 * units,)}
 
     def __call__(self, parameters: Any, values: Any, key: Any) -> Any:
-        """Return [batch, units], or [batch, time, units], for rows [batch, time, inputs]."""
+        """Return [batch, units] or, with `sequence`, [batch, time, units] for rows [batch, time, inputs]."""
 
         def cell(state: Any, row: Any) -> Any:
             hidden, memory = state
@@ -153,7 +153,7 @@ class LSTM(Layer):
 
 
 class GRU(Layer):
-    """A recurrent layer in cuDNN's form, whose last hidden state is its output; gates in the order reset, update, new."""
+    """A recurrent layer in cuDNN's form with gates in the order reset, update, new. It outputs the last hidden state."""
 
     def __init__(self, inputs: int, units: int) -> None:
         self.units = units
@@ -175,7 +175,7 @@ class GRU(Layer):
 
 
 class Tokens(Layer):
-    """Turns an image into a row of tokens, after a trained one, and adds trained positions."""
+    """Turns an image's pixels into tokens, prepends a trained token, and adds trained positions."""
 
     def __init__(self, count: int, width: int) -> None:
         self.shapes = {"class_token": (width,), "positions": (count + 1, width)}
@@ -188,7 +188,7 @@ class Tokens(Layer):
 
 
 class Attention(Layer):
-    """Scaled dot-product attention of several heads, over queries, keys and values that lie beside each other."""
+    """Scaled dot-product attention with several heads; queries, keys and values are concatenated in the last dimension."""
 
     def __init__(self, heads: int, causal: bool) -> None:
         self.heads, self.causal = heads, causal
@@ -206,42 +206,42 @@ def relu() -> Layer:
 
 
 def gelu(approximate: bool) -> Layer:
-    """Return a layer of Gaussian error linear units; approximate: by tanh."""
+    """Return a layer of Gaussian error linear units; approximate: whether by tanh."""
     return Layer(lambda values: jax.nn.gelu(values, approximate=approximate))
 
 
 def concat() -> Layer:
-    """Return a layer that puts the channels of several images beside each other."""
+    """Return a layer that concatenates the channels of several images."""
     return Layer(lambda *branches: jnp.concatenate(branches, axis=-1))
 
 
 def token(number: int) -> Layer:
-    """Return a layer that keeps one token of each row, by its number."""
+    """Return a layer that selects one token by its number."""
     return Layer(lambda tokens: tokens[:, number])
 
 
 def pooling(size: int, stride: int, padding: Any = 0) -> Layer:
-    """Return a layer of the maxima of squares."""
+    """Return a max pooling layer with square windows."""
     windows, strides = (1, size, size, 1), (1, stride, stride, 1)
     edges = [(0, 0), (padding, padding), (padding, padding), (0, 0)]
     return Layer(lambda values: lax.reduce_window(values, -jnp.inf, lax.max, windows, strides, edges))
 
 
 def average_pooling(values: Any) -> Any:
-    """Return the means of 2x2 squares."""
+    """Return the means of 2x2 windows of images [batch, height, width, channels]."""
     return lax.reduce_window(values, 0.0, lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") / 4.0
 
 
 def max_pooling(values: Any) -> Any:
-    """Return the maxima of 2x2 squares."""
+    """Return the maxima of 2x2 windows of images [batch, height, width, channels]."""
     return lax.reduce_window(values, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
 
 
 def global_average(values: Any) -> Any:
-    """Return the mean of each channel."""
+    """Return the mean of each channel, [batch, channels], of images [batch, height, width, channels]."""
     return values.mean((1, 2))
 
 
 def flatten(values: Any) -> Any:
-    """Return [batch, values of a sample]."""
+    """Return each sample as a vector: [batch, number of its values]."""
     return values.reshape(values.shape[0], -1)

@@ -1,4 +1,4 @@
-"""The training and inference loops that all networks share, as a JAX and optax user writes them."""
+"""The training and inference loops shared by all networks, as a JAX and optax user writes them."""
 
 import functools
 from typing import Any, Dict, Iterable, Iterator, List, Tuple
@@ -13,7 +13,7 @@ from kernelscope.workloads.jax.layers import BatchNorm, Block, Dropout
 from kernelscope.workloads.networks import Array, Network, Settings, Weights
 from kernelscope.workloads.program import Batch, Options, Parameters, Shapes, builder, parameter
 
-# network -> the module that has a function of its name; families share one
+# network -> module with the function of its name that builds it
 MODELS = {
     "lenet": "lenet",
     "mlp": "mlp",
@@ -46,23 +46,23 @@ def make_model(network: str, dropout: bool) -> Any:
 
 
 def make_optimizer(settings: Settings) -> Any:
-    """Return the optimizer of a network's description."""
+    """Return the optimizer in a network's description; raise ValueError for an unknown one."""
     if settings["name"] == "sgd":
         return optax.sgd(settings["learning_rate"], momentum=settings["momentum"])
     if settings["name"] == "rmsprop":
         return optax.rmsprop(settings["learning_rate"], decay=settings["decay"], eps=1e-7, eps_in_sqrt=False)
     if settings["name"] == "adam":
         return optax.adam(settings["learning_rate"], settings["beta1"], settings["beta2"], eps=settings["epsilon"])
-    raise ValueError("no optimizer %r here" % settings["name"])
+    raise ValueError("jax: unknown optimizer %r" % settings["name"])
 
 
 def platform(options: Options) -> str:
-    """Return what JAX calls the kind of device."""
+    """Return JAX's name for the kind of device: "gpu" or "cpu"."""
     return "gpu" if str(options.get("device") or "cpu").startswith("cuda") else "cpu"
 
 
 def initialise(layers: Any, key: Any) -> Any:
-    """Return {layer: {parameter: values}}, drawn at random."""
+    """Return random {layer: {parameter: values}}; layers: {name: layer}, key: JAX's random key."""
     scale = jax.nn.initializers.normal(0.05)
     keys = iter(jax.random.split(key, sum(len(layer.shapes) for layer in layers.values())))
     shapes = {name: layer.shapes for name, layer in layers.items() if layer.shapes}
@@ -70,16 +70,17 @@ def initialise(layers: Any, key: Any) -> Any:
 
 
 def starting_statistics(layers: Any) -> Any:
-    """Return {layer: {mean, variance}} of normalisations that have seen no batch."""
+    """Return {layer: {"mean", "variance"}} of batch normalisations that have seen no batch."""
     start = {"mean": jnp.zeros, "variance": jnp.ones}
     shapes = {name: layer.statistics for name, layer in layers.items() if layer.statistics}
     return {name: {kind: start[kind](shape) for kind, shape in own.items()} for name, own in shapes.items()}
 
 
 class Run(object):
-    """One pass through a model: what layers take besides their inputs, and what they leave.
+    """One pass through a model.
 
-    statistics: those that the pass ends with. key: for random numbers in training, else None. shapes: those of layers' outputs.
+    statistics: running statistics, updated by the pass. key: for random numbers in training, else None. shapes: those of the
+    layers' outputs, with the batch, by layer.
     """
 
     def __init__(self, parameters: Any, statistics: Any, key: Any = None) -> None:
@@ -89,7 +90,7 @@ class Run(object):
         self.shapes: Dict[str, Tuple[int, ...]] = {}
 
     def block(self, block: Any, values: Any, prefix: str = "") -> Any:
-        """Return a block's output; its layers' operations bear their names."""
+        """Return a block's output; its layers run under their names as named scopes."""
 
         def run(name: str, *inputs: Any) -> Any:
             layer, full = block.layers[name], prefix + name
@@ -98,7 +99,7 @@ class Run(object):
         return block(run, values)
 
     def layer(self, layer: Any, name: str, inputs: Any) -> Any:
-        """Return one layer's output."""
+        """Return one layer's output; note its shape and, for a batch normalisation, its new statistics."""
         with jax.named_scope(name):
             key = self.key
             if key is not None and isinstance(layer, Dropout):
@@ -114,7 +115,7 @@ class Run(object):
 class Program(program.Program):
     """One network with its loops; `options` are mode, batch, device, seed, threads, dropout and precision.
 
-    In bfloat16 the parameters stay float32 and are cast for each pass; normalisations and the loss are computed in float32.
+    In bfloat16, parameters stay float32 and are cast for each pass; normalisations and the loss are computed in float32.
     """
 
     FRAMEWORK = "jax"
@@ -134,30 +135,30 @@ class Program(program.Program):
         self.state = jax.device_put(self.optimizer.init(self.parameters_of), self.device)
 
     def place(self, options: Options) -> Any:
-        """Return the device."""
+        """Return the device, or the sharding, of parameters and other shared values."""
         return jax.devices(platform(options))[0]
 
     def apply(self, parameters: Any, statistics: Any, images: Any, key: Any = None) -> Any:
-        """Return the logits and the statistics; key: for random numbers in training."""
+        """Return (logits float32 [batch, classes], statistics); key: for random numbers in training, else None."""
         run = Run(self.cast(parameters), statistics, key)
         logits = run.block(self.model, self.cast(images))
         return logits.astype(jnp.float32), run.statistics
 
     def cast(self, values: Any) -> Any:
-        """Return numbers in the type that products are computed in; whole numbers as they are."""
+        """Return floating-point values cast to the type of the computation; integers stay as they are."""
         if self.dtype == jnp.float32:
             return values
         return jax.tree.map(lambda one: one.astype(self.dtype) if jnp.issubdtype(one.dtype, jnp.floating) else one, values)
 
     def loss(self, parameters: Any, statistics: Any, images: Any, labels: Any, key: Any) -> Any:
-        """Return the mean loss of one batch, and the statistics."""
+        """Return (mean loss of one batch, statistics)."""
         logits, statistics = self.apply(parameters, statistics, images, key)
         with jax.named_scope("loss"):
             return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean(), statistics
 
     @functools.partial(jax.jit, static_argnums=0, donate_argnums=(1, 2, 3, 4))
     def train_step(self, parameters: Any, statistics: Any, state: Any, key: Any, images: Any, labels: Any) -> Any:
-        """Forward, backward and update for one batch; return what changed, and the mean loss."""
+        """Run forward, backward and update for one batch; return (parameters, statistics, state, key, mean loss)."""
         key, own = jax.random.split(key)
         gradient = jax.value_and_grad(self.loss, has_aux=True)
         (loss, statistics), gradients = gradient(parameters, statistics, images, labels, own)
@@ -172,7 +173,7 @@ class Program(program.Program):
         return self.apply(parameters, statistics, images)[0]
 
     def load(self, weights: Weights) -> None:
-        """Load {(layer, parameter): float32 array in canonical layout} in this program's layout: inputs first, channels last."""
+        """Load {(layer, parameter): float32 array in canonical layout}, converted to inputs first, channels last."""
         layers = {layer.name: layer for layer in self.network.layers}
         for (layer, name), values in weights.items():
             own = self._own_layout(layers, layers[layer], values)
@@ -192,11 +193,11 @@ class Program(program.Program):
         return values.T
 
     def parameters(self) -> Parameters:
-        """Return what is trainable as a list of {layer, name, shape, count}, with this program's shapes."""
+        """Return the trainable parameters as a list of {layer, name, shape, count}, with this program's shapes."""
         return [parameter(layer, name, own[name].shape) for layer, own in self.parameters_of.items() for name in own]
 
     def prepare(self, batches: Iterable[Batch]) -> List[Batch]:
-        """Return the host's batches: numpy arrays, images channels last, words and labels as numbers of 32 bits."""
+        """Return the batches as numpy arrays: images channels last, words and labels as 32-bit numbers."""
         return [(as_fed(images), labels.astype("int32")) for images, labels in batches]
 
     def stream(self, host_batches: Iterable[Batch]) -> Iterator[Any]:
@@ -213,13 +214,13 @@ class Program(program.Program):
             self.losses.append(float(loss))
 
     def infer(self, batches: Iterable[Any]) -> None:
-        """Bring the logits of each batch to the host."""
+        """Compute the logits of each batch and copy them to the host."""
         for images, _ in batches:
             logits = self.infer_step(self.parameters_of, self.statistics, images)
             numpy.asarray(logits)
 
     def outputs(self, images: Array) -> Array:
-        """Return the logits as numpy [batch, classes] for canonical images, in inference mode."""
+        """Return the logits as numpy [batch, classes] for images in canonical layout, in inference mode."""
         return numpy.asarray(self.infer_step(self.parameters_of, self.statistics, as_fed(images)))
 
     def layer_shapes(self, images: Array) -> Shapes:
@@ -231,7 +232,7 @@ class Program(program.Program):
 
 
 def as_fed(samples: Any) -> Array:
-    """Return images [batch, channels, height, width] as [batch, height, width, channels], words in 32 bits, others as is."""
+    """Return images [batch, channels, height, width] as [batch, height, width, channels], words as int32, others unchanged."""
     if samples.dtype == numpy.int64:
         return samples.astype("int32")
     return numpy.ascontiguousarray(samples.transpose(0, 2, 3, 1)) if samples.ndim == 4 else samples

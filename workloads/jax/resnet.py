@@ -1,4 +1,4 @@
-"""ResNet-50 on ImageNet's and on CIFAR-10's shapes, as a JAX user writes it."""
+"""ResNet-50 on ImageNet and CIFAR-10 shapes, as a JAX user writes it."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))  # channels and number of block
 
 
 class Bottleneck(Block):
-    """1x1, 3x3 and 1x1 convolutions beside a shortcut, which is a convolution itself where `project` says so."""
+    """1x1, 3x3 and 1x1 convolutions and a shortcut around them; project: whether the shortcut is a convolution."""
 
     def __init__(self, inputs: Any, channels: int, stride: int, project: bool) -> None:
         self.project = project
@@ -31,7 +31,7 @@ class Bottleneck(Block):
             self.layers["bn_shortcut"] = BatchNorm(4 * channels)
 
     def __call__(self, run: Runner, x: Any) -> Any:
-        """Return images [batch, height / stride, width / stride, 4 * channels]."""
+        """Return images [batch, height / stride, width / stride, 4 * channels] of x [batch, height, width, inputs]."""
         y = run("relu1", run("bn1", run("conv1", x)))
         y = run("relu2", run("bn2", run("conv2", y)))
         y = run("bn3", run("conv3", y))
@@ -41,7 +41,7 @@ class Bottleneck(Block):
 
 
 def _resnet50(stem: Any, classes: int) -> Any:
-    """Return a stem of 64 channels, four stages of 3, 4, 6 and 3 blocks, and a dense layer."""
+    """Return the network: a stem with 64 output channels, four stages of 3, 4, 6 and 3 blocks, and a dense layer."""
     layers, inputs = dict(stem), 64
     for stage, (channels, count) in enumerate(STAGES, 1):
         for number in range(1, count + 1):

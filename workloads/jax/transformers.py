@@ -1,4 +1,4 @@
-"""GPT-2's and BERT's blocks and ViT-S/16, as a JAX user writes them; there is no dropout to switch off."""
+"""The blocks of GPT-2 and BERT, and ViT-S/16, as a JAX user writes them; there is no dropout to switch off."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from kernelscope.workloads.jax.layers import Attention, Block, Convolution, Dens
 
 
 class BlockBefore(Block):
-    """Attention and two dense layers, each beside a shortcut; normalisations stand before both, as in GPT-2 and ViT."""
+    """Attention and two dense layers, each with a shortcut and a normalisation before it, as in GPT-2 and ViT."""
 
     def __init__(self, width: int, heads: int, causal: bool, approximate: bool, epsilon: float) -> None:
         self.layers = {
@@ -31,7 +31,7 @@ class BlockBefore(Block):
 
 
 class BlockAfter(BlockBefore):
-    """The same layers with the normalisations after both parts, as in BERT."""
+    """The same layers, with the normalisations after both parts, as in BERT."""
 
     def __call__(self, run: Runner, x: Any) -> Any:
         """Return [batch, length, width] of x of the same shape."""
@@ -40,19 +40,19 @@ class BlockAfter(BlockBefore):
 
 
 def gpt2(dropout: bool) -> Any:
-    """Return GPT-2 small's 12 causal blocks, a normalisation, and 10 classes from the last of vectors [batch, length, 768]."""
+    """Return GPT-2 small: 12 causal blocks over vectors [batch, length, 768], a normalisation, 10 classes of the last one."""
     layers = {"block%d" % number: BlockBefore(768, 12, True, True, 1e-5) for number in range(1, 13)}
     return Block(dict(layers, ln=LayerNorm(768), last=token(-1), head=Dense(768, 10)))
 
 
 def bert_base(dropout: bool) -> Any:
-    """Return BERT-base's 12 blocks, and 2 classes from the first of vectors [batch, length, 768]."""
+    """Return BERT-base's 12 blocks over vectors [batch, length, 768], and 2 classes from the first vector."""
     layers = {"block%d" % number: BlockAfter(768, 12, False, False, 1e-12) for number in range(1, 13)}
     return Block(dict(layers, first=token(0), head=Dense(768, 2)))
 
 
 def vit_s16(dropout: bool) -> Any:
-    """Return ViT-S/16: patches of 16x16 of images [batch, 224, 224, 3], 12 blocks, and 1,000 classes from the trained token."""
+    """Return ViT-S/16: 16x16 patches of images [batch, 224, 224, 3], 12 blocks, and 1,000 classes from the trained token."""
     layers: Any = {"patch": Convolution(3, 384, 16, stride=16), "tokens": Tokens(14 * 14, 384)}
     layers.update(("block%d" % number, BlockBefore(384, 6, False, False, 1e-6)) for number in range(1, 13))
     return Block(dict(layers, ln=LayerNorm(384, 1e-6), first=token(0), head=Dense(384, 1000)))

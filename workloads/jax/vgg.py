@@ -1,4 +1,4 @@
-"""VGG-16 on ImageNet's and on CIFAR-10's shapes, as a JAX user writes it."""
+"""VGG-16 on ImageNet and CIFAR-10 shapes, as a JAX user writes it."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))  # channels and numbe
 
 
 def _vgg16(size: int, units: int, classes: int, rate: float) -> Any:
-    """Return thirteen 3x3 convolutions and three dense layers; size: the height of what is flattened."""
+    """Return thirteen 3x3 convolutions and three dense layers; size: the height of the flattened images."""
     layers, inputs = {}, 3  # type: Any, int
     for stage, (channels, count) in enumerate(STAGES, 1):
         for number in range(1, count + 1):

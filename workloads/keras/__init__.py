@@ -1,1 +1,1 @@
-"""Keras 3 on any of its backends: compiled models, trained batch by batch. The networks are those of workloads.tensorflow."""
+"""Keras 3 on any backend: compiled models, trained batch by batch. The networks are those of workloads.tensorflow."""

@@ -1,4 +1,4 @@
-"""Precision, layout and cuDNN's autotuning, where a run chooses them: a module apart, for most programs choose nothing."""
+"""Precision, layout and cuDNN's autotuning, if a run chooses them. Its own module, because most programs choose nothing."""
 
 import os
 from typing import Optional
@@ -7,10 +7,10 @@ import keras
 
 
 def choose(precision: Optional[str] = None, layout: Optional[str] = None, autotune: Optional[bool] = None) -> None:
-    """Make Keras and its backend accordingly, before a model is built.
+    """Apply a run's choices to Keras and its backend, before a model is built; None keeps the framework's default.
 
-    None keeps the framework's own choice. precision: float32, or bfloat16 with weights in float32; layout: channels_last, in
-    which the models are written; autotune: whether cuDNN tries its algorithms out, which XLA decides by itself.
+    precision: float32, or bfloat16 with weights in float32; layout: channels_last, in which the models are written; autotune:
+    whether cuDNN benchmarks its algorithms (no effect on JAX, because XLA decides).
     """
     if precision == "bfloat16":
         keras.config.set_dtype_policy("mixed_bfloat16")

@@ -1,4 +1,4 @@
-"""The optimizers of the networks' descriptions, for every backend of Keras."""
+"""The optimizers in the networks' descriptions, for every backend of Keras."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ from kernelscope.workloads.networks import Settings
 
 
 class RMSprop(keras.optimizers.RMSprop):
-    """RMSprop with epsilon outside of the root: w -= rate * g / (sqrt(v) + epsilon).
+    """RMSprop with epsilon outside the square root: w -= rate * g / (sqrt(v) + epsilon).
 
-    Keras adds it under the root. No value there gives the same update: gradients near epsilon move their weights by up to a
-    third more or less, which alone changes the third loss by more than the 0.1% that a fair comparison allows.
+    Keras adds epsilon under the root. No value there gives the same update: gradients near epsilon move their weights by up to
+    a third more or less. That alone changes the third loss by more than the 0.1% that a fair comparison allows.
     """
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: float) -> None:
-        """Apply one gradient; as many operators as the original runs."""
+        """Apply one gradient, with as many operators as the original."""
         ops = keras.ops
         rate = ops.cast(learning_rate, variable.dtype)
         velocity = self._velocities[self._get_variable_index(variable)]
@@ -26,10 +26,10 @@ class RMSprop(keras.optimizers.RMSprop):
 
 
 def make_optimizer(settings: Settings) -> Any:
-    """Return the optimizer of a network's description.
+    """Return the optimizer in a network's description; raise ValueError for an unknown one.
 
-    Adam is Keras's own: its epsilon stands beside the root before the correction of the first steps, not behind it. Of the first
-    step it weighs 32 times as much as the description has it, which 1e-8 against gradients of 1e-5 leaves without effect.
+    Adam is Keras's own, which adds epsilon to the root before the bias correction, not after it. In the first step epsilon
+    counts 32 times as much as in the description, which has no effect with 1e-8 against gradients of 1e-5.
     """
     if settings["name"] == "sgd":
         return keras.optimizers.SGD(settings["learning_rate"], momentum=settings["momentum"])
@@ -38,4 +38,4 @@ def make_optimizer(settings: Settings) -> Any:
     if settings["name"] == "adam":
         rate, epsilon = settings["learning_rate"], settings["epsilon"]
         return keras.optimizers.Adam(rate, beta_1=settings["beta1"], beta_2=settings["beta2"], epsilon=epsilon)
-    raise ValueError("no optimizer %r here" % settings["name"])
+    raise ValueError("keras: unknown optimizer %r" % settings["name"])

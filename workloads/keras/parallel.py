@@ -1,9 +1,9 @@
-"""Several devices, as Keras's guides to its backends have it.
+"""Several devices, as in Keras's guides to its backends.
 
-On JAX a DataParallel distribution keeps a copy of every variable on each device, and XLA computes on whole batches of which each
-device has a share: normalisations are over the whole batch. On TensorFlow a MirroredStrategy has a copy of the model on each
-device, with normalisations over its own share. Where Keras would give every device all of a batch, as train_on_batch does on
-TensorFlow and predict_on_batch on JAX, it gets batches that are divided already.
+On JAX, a DataParallel distribution keeps a copy of every variable on each device. XLA computes on whole batches of which each
+device has a share, so batch normalisations use the whole batch. On TensorFlow, a MirroredStrategy keeps a copy of the model on
+each device, and batch normalisations use the device's own share. Some methods of Keras would give every device the whole batch
+(train_on_batch on TensorFlow, predict_on_batch on JAX), so they get batches that are already divided.
 """
 
 from typing import Any, Dict, Iterable, Iterator
@@ -17,18 +17,21 @@ from kernelscope.workloads.program import Batch, Options
 
 
 class Program(program.Program):
-    """One network on `devices` devices of this machine; options["batch"] is shared by them."""
+    """One network on `devices` devices of this machine, which divide options["batch"] among them.
+
+    Raises ValueError for another backend than JAX and TensorFlow, or if the backend sees fewer devices.
+    """
 
     def __init__(self, network: Network, options: Options) -> None:
         backend = keras.backend.backend()
         if backend not in _DISTRIBUTIONS:
-            reason = "Keras distributes on JAX and TensorFlow"
+            reason = "Keras distributes on JAX and TensorFlow only"
             raise ValueError("keras-%s: a step on %d devices is not supported: %s" % (backend, options["devices"], reason))
         self.distribution: Any = _DISTRIBUTIONS[backend](options)
         with self.distribution.scope():
             super(Program, self).__init__(network, options)
         if backend == "tensorflow" and self.mode == "train":
-            # Keras looks at its first batch to build the loss and the optimizer, which it cannot do at one in parts
+            # Keras builds the loss and the optimizer from its first batch, which must not be divided
             one = numpy.zeros((1,) + tuple(network.input_shape), "int64" if network.words else "float32")
             self.model.test_on_batch(weights.channels_last(one), numpy.zeros(1, "int64"))
 
@@ -38,12 +41,12 @@ class Program(program.Program):
             yield self.distribution.shares(images), self.distribution.shares(labels)
 
     def outputs(self, images: Any) -> Array:
-        """Return the logits as numpy [batch, classes] for canonical images, in inference mode."""
+        """Return the logits as numpy [batch, classes] for images in canonical layout, in inference mode."""
         return self.model.predict_on_batch(self.distribution.shares(weights.channels_last(images)))
 
 
 class _OnJax(object):
-    """Copies and shares by keras.distribution."""
+    """Copies the model and divides batches by keras.distribution."""
 
     def __init__(self, options: Options) -> None:
         from kernelscope.workloads.jax import parallel
@@ -54,19 +57,19 @@ class _OnJax(object):
         self.distribution = keras.distribution.DataParallel(devices=names)
 
     def scope(self) -> Any:
-        """Return the context in which the model is built; the distribution goes on after it."""
+        """Return the context in which the model is built; the distribution stays in effect after it."""
         keras.distribution.set_distribution(self.distribution)
         return self.distribution.scope()
 
     def shares(self, values: Any) -> Any:
-        """Return a batch of which each device has a share."""
+        """Return a batch divided among the devices."""
         import jax
 
         return jax.device_put(values, self.sharding)
 
 
 class _OnTensorFlow(object):
-    """Copies and shares by tf.distribute."""
+    """Copies the model and divides batches by tf.distribute."""
 
     def __init__(self, options: Options) -> None:
         from kernelscope.workloads.tensorflow import parallel
@@ -80,7 +83,7 @@ class _OnTensorFlow(object):
         return self.strategy.scope()
 
     def shares(self, values: Any) -> Any:
-        """Return a batch as what each replica has of it."""
+        """Return a batch divided among the replicas."""
         return self._shares(self.strategy, values)
 
 

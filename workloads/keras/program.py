@@ -1,4 +1,4 @@
-"""The training and inference loops that all networks share, as a Keras 3 user writes them, whatever the backend."""
+"""The training and inference loops shared by all networks, as a Keras 3 user writes them for any backend."""
 
 from typing import Any, Iterable, List
 
@@ -13,9 +13,9 @@ from kernelscope.workloads.tensorflow import models
 
 
 class Program(program.Program):
-    """One network with its loops; `options` are mode, batch, seed, dropout and those of `choices`.
+    """One network with its loops; `options` are mode, batch, seed, dropout and those of CHOICES.
 
-    Keras takes the GPU that it sees.
+    Keras uses a GPU if it sees one.
     """
 
     FRAMEWORK = "keras-" + keras.backend.backend()
@@ -36,15 +36,15 @@ class Program(program.Program):
         self.model.compile(optimizer=self.optimizer, loss=self.loss)
 
     def load(self, weights: Weights) -> None:
-        """Load {(layer, parameter): float32 array in canonical layout} in Keras's layout."""
+        """Load {(layer, parameter): float32 array in canonical layout}, converted to Keras's layout."""
         layouts.load(self.model, self.network, weights)
 
     def parameters(self) -> Parameters:
-        """Return what is trainable as a list of {layer, name, shape, count}, with Keras's names and shapes."""
+        """Return the trainable parameters as a list of {layer, name, shape, count}, with Keras's names and shapes."""
         return layouts.parameters(self.model)
 
     def prepare(self, batches: Iterable[Batch]) -> List[Batch]:
-        """Return the host's batches: numpy arrays, images channels last and labels as class numbers."""
+        """Return the batches as numpy arrays: images channels last, labels as class numbers."""
         return [(layouts.channels_last(images), labels) for images, labels in batches]
 
     def train(self, batches: Iterable[Any]) -> None:
@@ -53,12 +53,12 @@ class Program(program.Program):
             self.losses.append(self.model.train_on_batch(images, labels))
 
     def infer(self, batches: Iterable[Any]) -> None:
-        """Bring the logits of each batch to the host."""
+        """Compute the logits of each batch and copy them to the host."""
         for images, _ in batches:
             self.model.predict_on_batch(images)
 
     def outputs(self, images: Array) -> Array:
-        """Return the logits as numpy [batch, classes] for canonical images, in inference mode."""
+        """Return the logits as numpy [batch, classes] for images in canonical layout, in inference mode."""
         return self.model.predict_on_batch(layouts.channels_last(images))
 
     def layer_shapes(self, images: Array) -> Shapes:

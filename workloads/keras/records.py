@@ -1,4 +1,4 @@
-"""Training samples as TFRecord, which Keras reads where its backend is TensorFlow."""
+"""Training samples as a TFRecord file, which Keras reads if its backend is TensorFlow; other backends raise ValueError."""
 
 import os
 from typing import Any, Iterator, List
@@ -10,14 +10,14 @@ from kernelscope.workloads.networks import Network
 
 def _tensorflow() -> Any:
     if keras.backend.backend() != "tensorflow":
-        raise ValueError("keras-%s: a loader of records is not supported" % keras.backend.backend())
+        raise ValueError("keras-%s: loading records is not supported" % keras.backend.backend())
     from kernelscope.workloads.tensorflow import records
 
     return records
 
 
 def write(folder: str, samples: Any, network: Network) -> List[str]:
-    """Write all samples (images uint8, labels) of an object of `files`; return the files' paths."""
+    """Write all samples (images uint8, labels) of a `files.Samples`; return the files' paths."""
     return _tensorflow().write(folder, samples, network)
 
 

@@ -1,4 +1,4 @@
-"""Weights and batches between the canonical layout and Keras's: inputs first, channels last."""
+"""Converts weights and batches between the canonical layout and Keras's, which is inputs first, channels last."""
 
 from typing import Any, Dict, Optional, Tuple
 
@@ -8,7 +8,7 @@ import numpy
 from kernelscope.workloads.networks import Array, Layer, Network, Weights
 from kernelscope.workloads.program import Parameters, Shapes, parameter
 
-# canonical name of a parameter -> what Keras's layers call it, where that is another name
+# canonical name of a parameter -> the names of Keras's layers for it, if different
 VARIABLES = {
     "weight": ("kernel", "gamma", "embeddings"),
     "bias": ("bias", "beta"),
@@ -16,7 +16,7 @@ VARIABLES = {
     "hidden_weight": ("recurrent_kernel",),
 }
 _KERNELS = ("kernel", "recurrent_kernel")
-_KEEPING_ORDER = ("dropout", "relu", "tanh", "sigmoid", "gelu")  # what may stand between a flatten and its dense layer
+_KEEPING_ORDER = ("dropout", "relu", "tanh", "sigmoid", "gelu")  # layers that may be between a flatten and its dense layer
 
 
 def channels_last(images: Array) -> Array:
@@ -25,9 +25,9 @@ def channels_last(images: Array) -> Array:
 
 
 def load(model: Any, network: Network, weights: Weights) -> None:
-    """Load {(layer, parameter): float32 array in canonical layout} into the network's model; all else stays as it is.
+    """Load {(layer, parameter): float32 array in canonical layout} into the network's model; other variables stay as they are.
 
-    An LSTM's gates come in the same order, a GRU's do not.
+    Keras has the canonical order of gates for an LSTM, but not for a GRU.
     """
     for layer in network.layers:
         values = {name: array for (owner, name), array in weights.items() if owner == layer.name}
@@ -43,7 +43,7 @@ def load(model: Any, network: Network, weights: Weights) -> None:
 
 
 def _gru_layout(values: Any) -> Dict[str, Array]:
-    """Return a GRU's values with Keras's order of gates, update before reset, and its two biases above each other."""
+    """Return a GRU's values in Keras's layout: update gate before reset gate, and the two biases stacked."""
 
     def gates(array: Any) -> Array:
         reset, update, new = numpy.split(array, 3)
@@ -54,7 +54,7 @@ def _gru_layout(values: Any) -> Dict[str, Array]:
 
 
 def keras_layout(network: Network, layer: Layer, values: Any) -> Array:
-    """Return a kernel's values in the layout that Keras keeps: inputs before outputs."""
+    """Return a kernel's values in Keras's layout: inputs before outputs, flattened images channels last."""
     if values.ndim == 4:
         return values.transpose(2, 3, 1, 0)
     source = flattened_by(network, layer)
@@ -65,7 +65,7 @@ def keras_layout(network: Network, layer: Layer, values: Any) -> Array:
 
 
 def flattened_by(network: Network, layer: Layer) -> Optional[Tuple[int, ...]]:
-    """Return (channels, height, width) of what is flattened into the layer's inputs, or None."""
+    """Return (channels, height, width) of the images that are flattened into the layer's inputs; None if there are none."""
     layers = {each.name: each for each in network.layers}
     before = layers.get(layer.inputs[0])
     while before is not None and before.type in _KEEPING_ORDER:
@@ -74,7 +74,7 @@ def flattened_by(network: Network, layer: Layer) -> Optional[Tuple[int, ...]]:
 
 
 def parameters(model: Any) -> Parameters:
-    """Return what is trainable as a list of {layer, name, shape, count}, with Keras's names and shapes."""
+    """Return the trainable parameters as a list of {layer, name, shape, count}, with Keras's names and shapes."""
     found = []
     for layer in model.layers:
         for variable in layer.trainable_variables:

@@ -1,1 +1,1 @@
-"""Keras 2, one program for its backends Theano, CNTK and MXNet."""
+"""Keras 2: one program for its backends Theano, CNTK and MXNet."""

@@ -7,7 +7,7 @@ from keras.models import Sequential
 
 
 def build(dropout: Callable[..., Any]) -> Any:
-    """Return the model from images [batch, 3, 32, 32] to logits [batch, 10]; dropout: the class of its layers."""
+    """Return the model from images [batch, 3, 32, 32] to logits [batch, 10]; dropout: the class of its dropout layers."""
     model = Sequential()
     model.add(Conv2D(32, (3, 3), padding="same", input_shape=(3, 32, 32), name="conv1"))
     model.add(Activation("relu", name="relu1"))

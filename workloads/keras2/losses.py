@@ -6,5 +6,5 @@ from keras import backend
 
 
 def loss(labels: Any, logits: Any) -> Any:
-    """Return the cross entropy of logits and one-hot labels, sample by sample."""
+    """Return the cross entropy [batch] of logits [batch, classes] and one-hot labels [batch, classes]."""
     return backend.categorical_crossentropy(labels, logits, from_logits=True)

@@ -7,7 +7,7 @@ from keras.models import Sequential
 
 
 def build(dropout: Callable[..., Any]) -> Any:
-    """Return the model from vectors [batch, 784] to logits [batch, 10]; dropout: the class of its layers."""
+    """Return the model from vectors [batch, 784] to logits [batch, 10]; dropout: the class of its dropout layers."""
     model = Sequential()
     model.add(Dense(512, input_shape=(784,), name="fc1"))
     model.add(Activation("relu", name="relu1"))

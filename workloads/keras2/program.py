@@ -1,6 +1,6 @@
-"""The training and inference loops that all networks share, as a Keras 2 user writes them, whatever the backend.
+"""The training and inference loops shared by all networks, as a Keras 2 user writes them for any backend.
 
-Images are channels first: Theano, CNTK and MXNet compute in that layout, and their Keras says so.
+Images are channels first: Theano, CNTK and MXNet compute in that layout, and Keras is set to it.
 """
 
 from typing import Any, Iterable, List
@@ -18,7 +18,10 @@ MODELS = {"lenet": lenet.build, "mlp": mlp.build, "cnn": cnn.build, "cifarcnn": 
 
 
 def make_optimizer(settings: Settings) -> Any:
-    """Return the optimizer of a network's description. On MXNet Keras takes MXNet's RMSprop: 1e-14 in its root is 1e-7 beside."""
+    """Return the optimizer in a network's description; raise ValueError for one that is not supported.
+
+    On MXNet, Keras uses MXNet's RMSprop, whose epsilon is inside the square root: 1e-14 there stands for 1e-7 outside.
+    """
     if settings["name"] == "sgd":
         return keras.optimizers.SGD(lr=settings["learning_rate"], momentum=settings["momentum"])
     if settings["name"] == "rmsprop":
@@ -28,7 +31,7 @@ def make_optimizer(settings: Settings) -> Any:
 
 
 def no_dropout(rate: float, name: str) -> Any:
-    """Return a layer in the place of a dropout that is off: MXNet's Keras cannot have one that returns its input as it is."""
+    """Return a layer that replaces a dropout that is off. MXNet's Keras does not support a layer that returns its own input."""
     return keras.layers.Lambda(lambda values: values * 1.0, name=name)
 
 
@@ -40,13 +43,13 @@ class Program(program.Program):
 
     def __init__(self, network: Network, options: Options) -> None:
         super().__init__(network, options, MODELS)
-        numpy.random.seed(options.get("seed") or 0)  # which Keras draws from
+        numpy.random.seed(options.get("seed") or 0)  # Keras's source of randomness
         keras.backend.set_image_data_format("channels_first")
         self.model = MODELS[network.name](keras.layers.Dropout if options.get("dropout", True) else no_dropout)
         self.model.compile(optimizer=make_optimizer(network.optimizer), loss=loss)
 
     def load(self, weights: Weights) -> None:
-        """Load {(layer, parameter): float32 array in canonical layout} in Keras's."""
+        """Load {(layer, parameter): float32 array in canonical layout}, converted to Keras's layout."""
         for layer in {layer for layer, _ in weights}:
             kernel, bias = weights[(layer, "weight")], weights[(layer, "bias")]
             self.model.get_layer(layer).set_weights([self._keras_layout(layer, kernel), bias])
@@ -54,7 +57,7 @@ class Program(program.Program):
     def _keras_layout(self, layer: str, kernel: Array) -> Array:
         """Return a weight in Keras's layout: inputs before outputs, and flattened images channels last.
 
-        MXNet's Keras keeps a convolution's weights as MXNet does, which is canonical; on Theano they are flipped.
+        On MXNet, a convolution's weights stay in MXNet's layout, which is the canonical one; on Theano, they are flipped.
         """
         if kernel.ndim == 4:
             backend = keras.backend.backend()
@@ -67,7 +70,7 @@ class Program(program.Program):
         return kernel.T
 
     def parameters(self) -> Parameters:
-        """Return what is trainable as a list of {layer, name, shape, count}, with Keras's names and shapes."""
+        """Return the trainable parameters as a list of {layer, name, shape, count}, with Keras's names and shapes."""
         found = []
         for layer in self.model.layers:
             for name, values in zip(("kernel", "bias"), layer.get_weights()):
@@ -75,7 +78,7 @@ class Program(program.Program):
         return found
 
     def prepare(self, batches: Iterable[Batch]) -> List[Batch]:
-        """Return the host's batches: numpy arrays, images channels first and labels one-hot."""
+        """Return the batches as numpy arrays: images channels first, labels one-hot."""
         return [(images, keras.utils.to_categorical(labels, self.network.classes)) for images, labels in batches]
 
     def train(self, batches: Iterable[Any]) -> None:
@@ -84,16 +87,16 @@ class Program(program.Program):
             self.losses.append(float(self.model.train_on_batch(images, labels)))
 
     def infer(self, batches: Iterable[Any]) -> None:
-        """Bring the logits of each batch to the host."""
+        """Compute the logits of each batch, which are returned as numpy arrays."""
         for images, _ in batches:
             self.model.predict_on_batch(images)
 
     def outputs(self, images: Array) -> Array:
-        """Return the logits as numpy [batch, classes] for canonical images, in inference mode."""
+        """Return the logits as numpy [batch, classes] for images in canonical layout, in inference mode."""
         return self.model.predict_on_batch(images)
 
     def layer_shapes(self, images: Array) -> Shapes:
-        """Return {layer: shape of one sample's output}, observed in a model that returns every layer's output."""
+        """Return {layer: shape of one sample's output, channels first}, observed in a model that returns every output."""
         layers = self.model.layers
         inner = keras.models.Model(self.model.inputs, [layer.output for layer in layers])
         inner.compile(optimizer="sgd", loss="mse")

@@ -1,7 +1,7 @@
-"""Lasagne on Theano: the networks as stacks of layers, and their loops.
+"""Lasagne on Theano: the networks as stacks of layers, and their training and inference loops.
 
-Lasagne's only published release, 0.1 of 2015, imports a module that Theano renamed in 0.9. Its users put the new module in the
-old one's place, and so is done here, before Lasagne is imported.
+Lasagne's only published release, 0.1 of 2015, imports a module that Theano renamed in 0.9. As its users do, this package puts
+the new module in the old one's place, before Lasagne is imported.
 """
 
 import sys

@@ -7,7 +7,7 @@ from lasagne.nonlinearities import linear, rectify
 
 
 def build(images: Any, dropout: bool) -> Any:
-    """Return the last layer, whose output are the logits [batch, 10]; images: the variable [batch, 3, 32, 32]."""
+    """Return the last layer, whose output is the logits [batch, 10]; images: the variable [batch, 3, 32, 32]."""
     rate = 1.0 if dropout else 0.0
     net = InputLayer((None, 3, 32, 32), images)
     net = Conv2DLayer(net, 50, 3, pad=1, nonlinearity=linear, name="conv1")

@@ -7,7 +7,7 @@ from lasagne.nonlinearities import linear, tanh
 
 
 def build(images: Any, dropout: bool) -> Any:
-    """Return the last layer, whose output are the logits [batch, 10]; images: the variable [batch, 1, 28, 28]."""
+    """Return the last layer, whose output is the logits [batch, 10]; images: the variable [batch, 1, 28, 28]."""
     net = InputLayer((None, 1, 28, 28), images)
     net = Conv2DLayer(net, 6, 5, pad=2, nonlinearity=linear, name="conv1")
     net = NonlinearityLayer(net, tanh, name="tanh1")

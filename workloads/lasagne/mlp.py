@@ -7,7 +7,7 @@ from lasagne.nonlinearities import linear, rectify
 
 
 def build(vectors: Any, dropout: bool) -> Any:
-    """Return the last layer, whose output are the logits [batch, 10]; vectors: the variable [batch, 784]."""
+    """Return the last layer, whose output is the logits [batch, 10]; vectors: the variable [batch, 784]."""
     rate = 0.2 if dropout else 0.0
     net = InputLayer((None, 784), vectors)
     net = DenseLayer(net, 512, nonlinearity=linear, name="fc1")

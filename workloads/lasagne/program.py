@@ -1,4 +1,4 @@
-"""The training and inference loops that all networks share, as a Lasagne user writes them."""
+"""The training and inference loops shared by all networks, as a Lasagne user writes them."""
 
 from typing import Any, Iterable, List
 
@@ -42,7 +42,7 @@ class Program(program.Program):
         return theano.function([self.images, self.labels], loss, updates=updates)
 
     def load(self, weights: Weights) -> None:
-        """Load {(layer, parameter): float32 array in canonical layout}; Lasagne's kernels are flipped, dense weights turned."""
+        """Load {(layer, parameter): float32 array in canonical layout}: kernels flipped, dense weights transposed."""
         for (layer, name), values in weights.items():
             if values.ndim == 4:
                 values = values[:, :, ::-1, ::-1]
@@ -51,7 +51,7 @@ class Program(program.Program):
             )
 
     def parameters(self) -> Parameters:
-        """Return what is trainable as a list of {layer, name, shape, count}, with Lasagne's names and shapes."""
+        """Return the trainable parameters as a list of {layer, name, shape, count}, with Lasagne's names and shapes."""
         found = []
         for layer, owner in self.layers.items():
             for shared in owner.get_params(trainable=True):
@@ -59,7 +59,7 @@ class Program(program.Program):
         return found
 
     def prepare(self, batches: Iterable[Batch]) -> List[Batch]:
-        """Return the host's batches: numpy arrays, images channels first and labels as 32-bit class numbers."""
+        """Return the batches as numpy arrays: images channels first, labels as 32-bit class numbers."""
         return [(images, labels.astype("int32")) for images, labels in batches]
 
     def train(self, batches: Iterable[Any]) -> None:
@@ -68,16 +68,16 @@ class Program(program.Program):
             self.losses.append(float(self.step(images, labels)))
 
     def infer(self, batches: Iterable[Any]) -> None:
-        """Compute the logits of each batch, which are numpy's arrays."""
+        """Compute the logits of each batch, which are numpy arrays."""
         for images, _ in batches:
             self.predict(images)
 
     def outputs(self, images: Array) -> Array:
-        """Return the logits as numpy [batch, classes] for canonical images, in inference mode."""
+        """Return the logits as numpy [batch, classes] for images in canonical layout, in inference mode."""
         return self.predict(images)
 
     def layer_shapes(self, images: Array) -> Shapes:
-        """Return {layer: shape of one sample's output}, observed in a function that returns every layer's output."""
+        """Return {layer: shape of one sample's output, channels first}, observed in a function that returns every output."""
         names = list(self.layers)
         outputs = lasagne.layers.get_output([self.layers[name] for name in names], deterministic=True)
         shapes = theano.function([self.images], [output.shape for output in outputs])(images)

@@ -11,7 +11,7 @@ from kernelscope.workloads.networks import Settings
 
 
 def rmsprop(loss: Any, parameters: Any, learning_rate: float, rho: float, epsilon: float) -> Any:
-    """Return the updates of RMSprop with epsilon outside of the root, where Lasagne's own has it inside."""
+    """Return the updates of RMSprop with epsilon outside the square root; Lasagne's own has it inside."""
     updates = OrderedDict()
     for parameter, gradient in zip(parameters, theano.grad(loss, parameters)):
         square = theano.shared(parameter.get_value() * 0, broadcastable=parameter.broadcastable)
@@ -21,7 +21,10 @@ def rmsprop(loss: Any, parameters: Any, learning_rate: float, rho: float, epsilo
 
 
 def make_updates(settings: Settings, loss: Any, parameters: Any) -> Any:
-    """Return the updates of a network's description; parameters: shared variables."""
+    """Return the updates of the optimizer in a network's description; raise ValueError for one that is not supported.
+
+    parameters: Theano's shared variables.
+    """
     if settings["name"] == "sgd":
         return lasagne.updates.momentum(loss, parameters, settings["learning_rate"], settings["momentum"])
     if settings["name"] == "rmsprop":

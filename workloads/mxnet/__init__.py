@@ -1,1 +1,1 @@
-"""MXNet: the networks in Gluon and their loops."""
+"""MXNet: the networks in Gluon, and their training and inference loops."""

@@ -8,7 +8,7 @@ from kernelscope.workloads.networks import Network
 
 
 def cifarcnn(network: Network, dropout: bool) -> Any:
-    """Return the network as a block that maps images (N, 3, 32, 32) to logits; dropout False leaves rate 0."""
+    """Return the network as a block that maps images (N, 3, 32, 32) to logits; without `dropout`, rates are 0."""
     rate = 1.0 if dropout else 0.0
     net = nn.HybridSequential(prefix="cifarcnn_")
     with net.name_scope():

@@ -1,4 +1,4 @@
-"""GoogLeNet in Gluon, on ImageNet shapes and on CIFAR-10's: a HybridSequential of inception blocks."""
+"""GoogLeNet in Gluon, on ImageNet and CIFAR-10 shapes: a HybridSequential of inception blocks."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from mxnet.gluon import HybridBlock, nn
 
 from kernelscope.workloads.networks import Network
 
-# channels of 1x1; of 3x3's reduction and 3x3; of 5x5's reduction and 5x5; of the pooled branch's 1x1
+# block -> channels of the 1x1; the 3x3's reduction and the 3x3; the 5x5's reduction and the 5x5; the pooled branch's 1x1
 _STAGES = (
     ("3", {"a": (64, 96, 128, 16, 32, 32), "b": (128, 128, 192, 32, 96, 64)}),
     (
@@ -24,7 +24,7 @@ _STAGES = (
 
 
 def _conv(name: str, channels: int, kernel: int, relu: str, stride: int = 1) -> Any:
-    """Return the blocks of a convolution that keeps the size, but for its stride, with its ReLU."""
+    """Return the blocks of a convolution, padded to keep the size but for the stride, and its ReLU."""
     convolution = nn.Conv2D(channels, kernel, stride, kernel // 2, prefix=name + "_")
     return convolution, nn.Activation("relu", prefix=relu + "_")
 
@@ -36,7 +36,7 @@ def _branch(*blocks: Any) -> Any:
 
 
 class Inception(HybridBlock):
-    """Four branches over the same images, whose channels are put beside each other."""
+    """Four parallel branches over the same images, whose channels are concatenated."""
 
     def __init__(self, one: int, reduce3: int, three: int, reduce5: int, five: int, pooled: int, **kwargs: Any) -> None:
         super(Inception, self).__init__(**kwargs)
@@ -48,13 +48,13 @@ class Inception(HybridBlock):
             self.branch_pool = _branch(pool, *_conv("project", pooled, 1, "relu_project"))
 
     def hybrid_forward(self, F: Any, images: Any) -> Any:
-        """Return images of the same size with the channels of all branches."""
+        """Return images (N, channels of all branches, height, width) for images (N, channels, height, width)."""
         branches = (self.branch1, self.branch3, self.branch5, self.branch_pool)
         return F.concat(*[branch(images) for branch in branches], dim=1, name="concat")
 
 
 def _stem() -> Any:
-    """Return the blocks that bring 224 x 224 pixels to the size of the first inception block."""
+    """Return the blocks that reduce 224 x 224 pixels to the input size of the first inception block."""
     blocks = _conv("conv1", 64, 7, "relu1", stride=2) + (nn.MaxPool2D(3, 2, 1, prefix="pool1_"),)
     blocks += _conv("reduce2", 64, 1, "relu_reduce2") + _conv("conv2", 192, 3, "relu2")
     return blocks + (nn.MaxPool2D(3, 2, 1, prefix="pool2_"),)
@@ -65,12 +65,12 @@ def _stem_cifar10() -> Any:
 
 
 def googlenet(network: Network, dropout: bool) -> Any:
-    """Return the network as a block that maps images (N, 3, 224, 224) to logits; dropout False leaves rate 0."""
+    """Return the network as a block that maps images (N, 3, 224, 224) to logits; without `dropout`, the rate is 0."""
     return _googlenet(network, dropout, _stem)
 
 
 def googlenet_cifar10(network: Network, dropout: bool) -> Any:
-    """Return the network as a block that maps images (N, 3, 32, 32) to logits; dropout False leaves rate 0."""
+    """Return the network as a block that maps images (N, 3, 32, 32) to logits; without `dropout`, the rate is 0."""
     return _googlenet(network, dropout, _stem_cifar10)
 
 

@@ -1,6 +1,6 @@
-"""The IMDB network of the comparison of eleven frameworks in Gluon: words' vectors, one GRU, and two classes.
+"""The IMDB network of the comparison of eleven frameworks in Gluon: an embedding, one GRU, and two classes.
 
-MXNet's GRU has both biases and resets the product, as cuDNN's does, with its gates in the canonical order: reset, update, new.
+MXNet's GRU has two biases and resets the product, like cuDNN's; its gates have the canonical order: reset, update, new.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from kernelscope.workloads.networks import Network
 
 
 class ReviewGRU(HybridBlock):
-    """Reads the words of a review one after another; logits come from the state after the last word."""
+    """Reads a review word by word; the logits come from the state after the last word."""
 
     def __init__(self, words: Any, classes: int, **kwargs: Any) -> None:
         super(ReviewGRU, self).__init__(**kwargs)
@@ -21,13 +21,13 @@ class ReviewGRU(HybridBlock):
             self.fc1 = nn.Dense(classes, prefix="fc1_")
 
     def hybrid_forward(self, F: Any, words: Any) -> Any:
-        """Return logits (N, classes) for the numbers of words (N, 150)."""
+        """Return logits (N, classes) for word numbers (N, 150)."""
         outputs = self.gru1(self.embedding(words))
-        # SequenceLast would say the same in one operator, but its gradient along axis 1 crashes in MXNet 1.9.1
+        # SequenceLast would do this in one operator, but its gradient along axis 1 crashes in MXNet 1.9.1
         last = F.slice_axis(outputs, axis=1, begin=-1, end=None, name="gru1_last")
         return self.fc1(F.squeeze(last, axis=1, name="gru1_state"))
 
 
 def gru(network: Network, dropout: bool) -> Any:
-    """Return the network as a block that maps words (N, 150) to logits (N, classes); it has no dropout."""
+    """Return the network as a block that maps word numbers (N, 150) to logits (N, classes); it has no dropout."""
     return ReviewGRU(network.words, network.classes, prefix="gru_")

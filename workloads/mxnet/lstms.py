@@ -1,6 +1,6 @@
-"""LSTM-32 and LSTM-64 of Shi et al. (2016) in Gluon: two gluon.rnn.LSTM blocks, so that each is a layer, and a dense one.
+"""LSTM-32 and LSTM-64 of Shi et al. (2016) in Gluon: two gluon.rnn.LSTM blocks, so that each is a layer, and a dense layer.
 
-As in lstm.py h2h_bias stays zero, for a gate has one bias.
+As in lstm.py, h2h_bias stays zero, because a gate has one bias.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from kernelscope.workloads.networks import Network
 
 
 class WordLSTM(HybridBlock):
-    """Reads vectors one after another; logits come from the second LSTM's state after the last one."""
+    """Reads vectors one by one; the logits come from the second LSTM's state after the last vector."""
 
     def __init__(self, words: int, **kwargs: Any) -> None:
         super(WordLSTM, self).__init__(**kwargs)

@@ -8,7 +8,7 @@ from kernelscope.workloads.networks import Network
 
 
 def mlp(network: Network, dropout: bool) -> Any:
-    """Return the network as a block that maps vectors (N, 784) to logits (N, classes); dropout False leaves rate 0."""
+    """Return the network as a block that maps vectors (N, 784) to logits (N, classes); without `dropout`, rates are 0."""
     rate = 0.2 if dropout else 0.0
     net = nn.HybridSequential(prefix="mlp_")
     with net.name_scope():

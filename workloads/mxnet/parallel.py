@@ -1,7 +1,7 @@
-"""Several devices, as Gluon's guide to them has it.
+"""Several devices, as in Gluon's guide to them.
 
-Each device has a copy of the parameters and takes its share of the batch; the Trainer adds the copies' gradients up through its
-key-value store. Normalisations are over a device's own share. The engine has workers of its own for each device of a processor.
+Each device has a copy of the parameters and takes its share of the batch; the Trainer sums the copies' gradients through its
+key-value store. Batch normalisations use a device's own share. The engine has separate workers for each device of a CPU.
 """
 
 from typing import Any, Iterable, Iterator
@@ -16,19 +16,22 @@ from kernelscope.workloads.program import Batch, Options
 
 
 class Program(program.Program):
-    """One network on `devices` devices of this machine; options["batch"] is shared by them."""
+    """One network on `devices` devices of this machine, which divide options["batch"] among them.
+
+    Raises ValueError if records are to be read, or if MXNet sees fewer GPUs.
+    """
 
     def __init__(self, network: Network, options: Options) -> None:
         if options.get("loader") == "records":
-            raise ValueError("mxnet: a loader of records on several devices is not supported")
+            raise ValueError("mxnet: loading records on several devices is not supported")
         super(Program, self).__init__(network, options)
 
     def contexts(self, options: Options) -> Any:
-        """Return the devices that hold the parameters; raises ValueError where MXNet sees fewer GPUs."""
+        """Return the devices that have the parameters; raise ValueError if MXNet sees fewer GPUs."""
         if options["device"] != "cuda":
             return [mx.cpu(number) for number in range(options["devices"])]
         if mx.context.num_gpus() < options["devices"]:
-            raise ValueError("mxnet: %d devices are asked for, and MXNet sees %d" % (options["devices"], mx.context.num_gpus()))
+            raise ValueError("mxnet: %d devices requested, but MXNet sees %d" % (options["devices"], mx.context.num_gpus()))
         return [mx.gpu(number) for number in range(options["devices"])]
 
     def stream(self, host_batches: Iterable[Batch]) -> Iterator[Any]:
@@ -37,7 +40,7 @@ class Program(program.Program):
             yield gluon.utils.split_and_load(images, self.context), gluon.utils.split_and_load(labels, self.context)
 
     def train(self, batches: Iterable[Any]) -> None:
-        """Train on the batches, one step each; see the program of one device for what is waited for."""
+        """Train one step per batch and keep each step's loss; as on one device, reading it waits for the forward pass only."""
         for images, labels in batches:
             with autograd.record():
                 losses = [self.loss(self.net(mine), own) for mine, own in zip(images, labels)]
@@ -47,11 +50,11 @@ class Program(program.Program):
             self.losses.append(float(numpy.mean([loss.mean().asscalar() for loss in losses])))
 
     def infer(self, batches: Iterable[Any]) -> None:
-        """Compute the logits of the batches and bring them to numpy."""
+        """Compute the logits of each batch and copy them to numpy."""
         for images, _labels in batches:
             for logits in [self.net(mine) for mine in images]:
                 logits.asnumpy()
 
     def outputs(self, images: Any) -> Array:
-        """Return the logits for canonical images, in inference mode."""
+        """Return the logits as numpy [batch, classes] for images in canonical layout, in inference mode."""
         return numpy.concatenate([self.net(mine).asnumpy() for mine in gluon.utils.split_and_load(images, self.context)])

@@ -1,4 +1,4 @@
-"""The training and inference loops in MXNet: Gluon, hybridized, with autograd and a Trainer."""
+"""The training and inference loops shared by all networks in MXNet: Gluon, hybridized, with autograd and a Trainer."""
 
 from typing import Any, Iterable, Iterator, List, Optional
 
@@ -9,7 +9,7 @@ from kernelscope.workloads import program
 from kernelscope.workloads.networks import Array, Network, Settings, Weights
 from kernelscope.workloads.program import Batch, Options, Parameters, Shapes, builder, parameter
 
-MODELS = {  # the module of each network, which has a function of the network's name
+MODELS = {  # network -> module with the function of its name that builds it
     "lenet": "lenet",
     "mlp": "mlp",
     "cnn": "cnn",
@@ -32,8 +32,8 @@ MODELS = {  # the module of each network, which has a function of the network's 
     "bert_base": "transformers",
     "vit_s16": "transformers",
 }
-# what Gluon calls the canonical parameters, by type of layer; others have the same names. Weights of an LSTM or GRU belong to
-# its layer 0; an LSTM has one bias here, see lstm.py
+# layer type -> {canonical parameter: Gluon's name}; other names are the same. The weights of an LSTM or GRU belong to its
+# layer 0; an LSTM has one bias here, see lstm.py
 _NORMALISATION = {"weight": "gamma", "bias": "beta"}
 _RECURRENT = {"input_weight": "l0_i2h_weight", "hidden_weight": "l0_h2h_weight"}
 _PARAMETER_NAMES = {
@@ -62,20 +62,20 @@ class Program(program.Program):
         self.trainer = self._trainer(network.optimizer)
 
     def contexts(self, options: Options) -> Any:
-        """Return the device that holds the parameters."""
+        """Return the device that has the parameters."""
         return mx.gpu(0) if options["device"] == "cuda" else mx.cpu()
 
     def _trainer(self, optimizer: Settings) -> Any:
-        """Return the trainer. MXNet's Adam adds epsilon to the root before it takes out the bias: with 1e-8 no loss shows it."""
+        """Return the trainer. MXNet's Adam adds epsilon to the root before the bias correction; with 1e-8, no loss shows it."""
         settings = dict(optimizer)
         name = settings.pop("name")
         if name == "rmsprop":
-            # MXNet adds epsilon inside of the root: 1e-14 there is 1e-7 beside it
+            # MXNet adds epsilon inside the square root: 1e-14 there stands for 1e-7 outside
             settings.update(gamma1=settings.pop("decay"), epsilon=1e-14)
         return gluon.Trainer(self.net.collect_params(), name, settings)
 
     def load(self, weights: Weights) -> None:
-        """Set the parameters from {(layer, parameter): array}: Gluon's layouts and gate order are the canonical ones."""
+        """Load {(layer, parameter): float32 array in canonical layout}; Gluon has the same layouts and order of gates."""
         parameters = self.net.collect_params()
         types = {layer.name: layer.type for layer in self.network.layers}
         for (layer, name), values in weights.items():
@@ -84,9 +84,10 @@ class Program(program.Program):
         mx.nd.waitall()
 
     def layer_of(self, name: str) -> Optional[str]:
-        """Return the layer that a parameter, or a node of the network's graph, belongs to by its name; None for no layer's.
+        """Return the layer to which a parameter, or a node of the network's graph, belongs by its name; None if there is none.
 
-        Names begin with the network's and the layer's prefix; both may hold underscores, so that the longest layer's counts.
+        Names begin with the network's and the layer's prefix. Both may contain underscores, so the longest matching layer
+        counts.
         """
         if not name.startswith(self.net.prefix):
             return None
@@ -95,7 +96,7 @@ class Program(program.Program):
         return max(found, key=len) if found else None
 
     def parameters(self) -> Parameters:
-        """Return layer, name, shape and count of every parameter that the trainer updates."""
+        """Return the trainable parameters as a list of {layer, name, shape, count}, with Gluon's names and shapes."""
         rows = []
         for name, values in self.net.collect_params().items():
             if values.grad_req != "null":
@@ -104,16 +105,16 @@ class Program(program.Program):
         return rows
 
     def prepare(self, batches: Iterable[Batch]) -> List[Batch]:
-        """Return the batches as they are: Gluon takes images channels first, and labels as numbers."""
+        """Return the batches as numpy arrays: images channels first, labels as float32 class numbers."""
         return [(images, labels.astype("float32")) for images, labels in batches]
 
     def stream(self, host_batches: Iterable[Batch]) -> Iterator[Any]:
-        """Yield batches as NDArrays on the device."""
+        """Yield each batch as NDArrays on the device."""
         for images, labels in host_batches:
             yield mx.nd.array(images, ctx=self.context), mx.nd.array(labels, ctx=self.context)
 
     def train(self, batches: Iterable[Any]) -> None:
-        """Train on the batches, one step each.
+        """Train one step per batch and keep each step's loss.
 
         As in any Gluon loop, reading the loss waits for the forward pass only: the engine may still compute gradients and
         updates while the next batch is being prepared, and the next forward pass waits for them.
@@ -126,16 +127,16 @@ class Program(program.Program):
             self.losses.append(float(loss.mean().asscalar()))
 
     def infer(self, batches: Iterable[Any]) -> None:
-        """Compute the logits of the batches and bring them to numpy."""
+        """Compute the logits of each batch and copy them to numpy."""
         for images, _labels in batches:
             self.net(images).asnumpy()
 
     def outputs(self, images: Array) -> Array:
-        """Return the logits for canonical images, in inference mode."""
+        """Return the logits as numpy [batch, classes] for images in canonical layout, in inference mode."""
         return self.net(mx.nd.array(images, ctx=self.context)).asnumpy()
 
     def layer_shapes(self, images: Array) -> Shapes:
-        """Return each layer's output shape for one sample, taken from a run of the network's own graph on the images."""
+        """Return {layer: shape of one sample's output, channels first}, observed in a run of the network's own graph."""
         data = mx.sym.var("data", dtype="float32")
         outputs = self.net(data).get_internals()
         last = {}

@@ -1,7 +1,7 @@
-"""Training samples as RecordIO, and MXNet's own reader of images, which decodes on threads of its own outside of Python.
+"""Training samples as RecordIO, and MXNet's own image reader, which decodes on its own threads outside Python.
 
-A record is MXNet's header with the class, and an image as PNG, which loses nothing; it is what `im2rec --encoding .png` packs.
-Beside the records lies their index: a line for each with its number and where it begins.
+A record is MXNet's header with the class, and an image as lossless PNG; `im2rec --encoding .png` packs the same. The records
+have an index file: a line for each, with its number and its position.
 """
 
 import os
@@ -17,13 +17,13 @@ from kernelscope.workloads.networks import Array, Network
 
 FILE, INDEX = "train.rec", "train.idx"
 _MAGIC = 0xCED7230A  # at the start of each record
-_LENGTH = (1 << 29) - 1  # the bits of a record's second number that are its length
+_LENGTH = (1 << 29) - 1  # mask of the length in a record's second number
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_COLOURS = {1: 0, 3: 2}  # channels -> what PNG calls grey and RGB
+_COLOURS = {1: 0, 3: 2}  # channels -> PNG's colour type: grey, RGB
 
 
 def write(folder: str, samples: Any, network: Network) -> List[str]:
-    """Write all samples (images uint8, labels) of an object of `files`; return the files' paths."""
+    """Write all samples (images uint8, labels) of a `files.Samples`; return the files' paths."""
     paths = [os.path.join(folder, name) for name in (FILE, INDEX)]
     writer = mx.recordio.MXIndexedRecordIO(paths[1], paths[0], "w")
     for number in range(len(samples)):
@@ -35,10 +35,10 @@ def write(folder: str, samples: Any, network: Network) -> List[str]:
 
 
 def png(image: Array) -> bytes:
-    """Return an image uint8 [channels, height, width] as a PNG file's bytes; MXNet's own writer would need OpenCV's package."""
+    """Return an image uint8 [channels, height, width] as the bytes of a PNG file; MXNet's own writer needs OpenCV's package."""
     channels, height, width = image.shape
     rows = image.transpose(1, 2, 0).reshape(height, width * channels)
-    filtered = numpy.concatenate([numpy.zeros((height, 1), "uint8"), rows], axis=1)  # each row says first that it is not filtered
+    filtered = numpy.concatenate([numpy.zeros((height, 1), "uint8"), rows], axis=1)  # filter type 0 before each row
     size = struct.pack(">IIBBBBB", width, height, 8, _COLOURS[channels], 0, 0, 0)
     chunks = (b"IHDR", size), (b"IDAT", zlib.compress(filtered.tobytes(), 1)), (b"IEND", b"")
     return _SIGNATURE + b"".join(_chunk(name, content) for name, content in chunks)
@@ -50,9 +50,9 @@ def _chunk(name: bytes, content: bytes) -> bytes:
 
 
 def batches(program: Any, folder: str, batch: int) -> Iterator[Any]:
-    """Yield (images, labels) as NDArrays on the program's device, in the records' order, over and over.
+    """Yield (images, labels) as NDArrays on the program's device, in the records' order, repeated endlessly.
 
-    Raises DataError where the files are missing, cut short, of other images, or of fewer samples than a batch takes.
+    Raises DataError if the files are missing or truncated, have images of another size, or fewer samples than a batch.
     """
     paths = [os.path.join(folder, name) for name in (FILE, INDEX)]
     shape = image_shape(program.network.input_shape)
@@ -64,34 +64,34 @@ def batches(program: Any, folder: str, batch: int) -> Iterator[Any]:
         batch_size=batch,
         scale=1.0 / 255.0,
         verbose=False,
-    )  # with ctx="cpu" it would decode each batch into the memory of the one before, whoever still reads that
+    )  # with ctx="cpu" it would decode each batch into the previous one's memory, even while that is being read
     while True:
         for read in reader:
             images = read.data[0].as_in_context(program.context).reshape((batch,) + tuple(program.network.input_shape))
             yield images, read.label[0].as_in_context(program.context)
-        reader.reset()  # the last batch was filled up from the start, and the next pass begins behind that
+        reader.reset()  # the last batch was filled up from the start; the next pass begins after those samples
 
 
 def _check(paths: Any, shape: Sequence[int], batch: int) -> None:
-    """Raise DataError where the reader would: it ends the process, on a thread of its own, or takes what it gets for an image."""
+    """Raise DataError for bad files: MXNet's reader would end the process, from its own thread, or decode garbage."""
     for path in paths:
         if not os.path.exists(path):
-            raise DataError("%s: not there; convert the data with `kernelscope data convert`" % path)
+            raise DataError("%s: not found; convert the data with `kernelscope data convert`" % path)
     with open(paths[1]) as index:
         lines = index.read().split("\n")[:-1]
     if len(lines) < batch:
-        raise DataError("%s: %d samples are less than a batch of %d; ask for a smaller batch" % (paths[0], len(lines), batch))
+        raise DataError("%s: %d samples are fewer than a batch of %d; use a smaller batch" % (paths[0], len(lines), batch))
     with open(paths[0], "rb") as records:
         for line in (lines[0], lines[-1]):
             found = _image_size(records, line)
             if found != shape[1:]:
-                what = "cut short or no PNG" if found is None else "%d x %d pixels" % found
+                what = "truncated or not a PNG" if found is None else "%d x %d pixels" % found
                 wanted = (paths[0], line.split("\t")[0], what, shape[1], shape[2])
                 raise DataError("%s: record %s is %s, not an image of %d x %d; convert the data again" % wanted)
 
 
 def _image_size(records: Any, line: Any) -> Optional[Tuple[int, ...]]:
-    """Return the height and width of the image at the place that a line of the index names; None where no whole one is."""
+    """Return (height, width) of the image at the position in a line of the index; None if there is no complete PNG."""
     start = line.split("\t")[-1]
     if not start.isdigit():
         return None

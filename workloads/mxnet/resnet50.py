@@ -1,6 +1,6 @@
-"""ResNet-50 in Gluon, on ImageNet shapes and on CIFAR-10's: a HybridSequential of bottleneck blocks, as BottleneckV1 is written.
+"""ResNet-50 in Gluon, on ImageNet and CIFAR-10 shapes: a HybridSequential of bottleneck blocks, written like BottleneckV1.
 
-MXNet's BatchNorm has the canonical settings by default: epsilon 1e-5, running means that keep 0.9.
+MXNet's BatchNorm has the canonical settings by default: epsilon 1e-5, and running means keep 0.9.
 """
 
 from typing import Any
@@ -21,7 +21,10 @@ def _conv(net: Any, part: str, channels: int, kernel: int, stride: int = 1, norm
 
 
 class Bottleneck(HybridBlock):
-    """1x1, 3x3 and 1x1 convolutions beside a shortcut; a stride is the first convolution's, as in the paper."""
+    """1x1, 3x3 and 1x1 convolutions and a shortcut around them; as in the paper, the first convolution has the stride.
+
+    project: whether the shortcut is a convolution.
+    """
 
     def __init__(self, channels: int, stride: int, project: bool, **kwargs: Any) -> None:
         super(Bottleneck, self).__init__(**kwargs)
@@ -37,7 +40,7 @@ class Bottleneck(HybridBlock):
             self.relu3 = nn.Activation("relu", prefix="relu3_")
 
     def hybrid_forward(self, F: Any, images: Any) -> Any:
-        """Return images with 4 * channels channels."""
+        """Return images (N, 4 * channels, height / stride, width / stride) for images (N, any, height, width)."""
         residual = images if self.shortcut is None else self.shortcut(images)
         return self.relu3(F.elemwise_add(self.body(images), residual, name="add"))
 

@@ -1,4 +1,4 @@
-"""Transformer blocks in Gluon of GPT-2 small's, BERT-base's and ViT-S/16's shapes, as GluonNLP's models are written."""
+"""Transformers in Gluon in the shapes of GPT-2 small, BERT-base and ViT-S/16, written like GluonNLP's models."""
 
 import math
 from typing import Any, Optional
@@ -13,9 +13,9 @@ _MASKED = -1e9  # a score that softmax turns into 0
 
 
 class SelfAttention(HybridBlock):
-    """Scaled dot-product attention over queries, keys and values that lie beside each other in the last dimension.
+    """Scaled dot-product attention; queries, keys and values are concatenated in the last dimension.
 
-    length: the number of tokens where none may look at later ones (causal), else None.
+    length: the number of tokens if attention is causal, else None.
     """
 
     def __init__(self, heads: int, length: Optional[int] = None, **kwargs: Any) -> None:
@@ -42,7 +42,7 @@ class SelfAttention(HybridBlock):
 
 
 class TanhGELU(HybridBlock):
-    """GELU by tanh, as GPT-2 has it."""
+    """GELU in GPT-2's approximation by tanh."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """Return an array of the same shape."""
@@ -50,7 +50,7 @@ class TanhGELU(HybridBlock):
 
 
 class Block(HybridBlock):
-    """Attention and two dense layers, each with a shortcut; normalised before the two parts or, with `after`, behind them."""
+    """Attention and two dense layers, each with a shortcut; normalised before the two parts or, with `after`, after them."""
 
     def __init__(self, width, heads, length, after, approximate, epsilon, **kwargs):
         # type: (int, int, Any, bool, bool, float, **Any) -> None
@@ -82,7 +82,7 @@ class Block(HybridBlock):
 
 
 class Tokens(HybridBlock):
-    """Turns an image's channels into a row of tokens, puts a trained one before them, and adds trained positions."""
+    """Turns an image's pixels into tokens, prepends a trained token, and adds trained positions."""
 
     def __init__(self, count: int, width: int, **kwargs: Any) -> None:
         super(Tokens, self).__init__(**kwargs)
@@ -104,7 +104,7 @@ def _add_blocks(net, width, heads, length=None, after=False, approximate=False, 
 
 
 def _token(position: Any, name: str) -> Any:
-    """Return a block that keeps one token of a row."""
+    """Return a block that selects one token by its position."""
     end = None if position < 0 else position + 1
     return nn.HybridLambda(lambda F, x: F.squeeze(F.slice_axis(x, axis=1, begin=position, end=end), axis=1), prefix=name + "_")
 

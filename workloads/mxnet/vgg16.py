@@ -1,4 +1,4 @@
-"""VGG-16 in Gluon, on ImageNet shapes and on CIFAR-10's: a HybridSequential of layers."""
+"""VGG-16 in Gluon, on ImageNet and CIFAR-10 shapes: a HybridSequential of layers."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ _BLOCKS = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 
 
 def vgg16(network: Network, dropout: bool) -> Any:
-    """Return the network as a block that maps images (N, 3, 224, 224) to logits; dropout False leaves rate 0."""
+    """Return the network as a block that maps images (N, 3, 224, 224) to logits; without `dropout`, rates are 0."""
     return _vgg16(network, dropout, 4096)
 
 
 def vgg16_cifar10(network: Network, dropout: bool) -> Any:
-    """Return the network as a block that maps images (N, 3, 32, 32) to logits; dropout False leaves rate 0."""
+    """Return the network as a block that maps images (N, 3, 32, 32) to logits; without `dropout`, rates are 0."""
     return _vgg16(network, dropout, 512)
 
 

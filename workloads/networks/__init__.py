@@ -1,8 +1,8 @@
 """The canonical description of every network: layers, shapes, parameters, operations and bytes.
 
-All frameworks build the same network from here: the layer names are the names that every framework's program must use, the
-initial weights are drawn here once and loaded into each framework, and the counts of operations and bytes are what the
-analysis divides by. Names of layers are letters, digits and underscores, so that every framework can use them.
+All frameworks build the same networks from here. Every framework's program must use these layer names. The initial weights are
+drawn here once and loaded into each framework. The analysis divides by these counts of operations and bytes. Layer names
+consist of letters, digits and underscores, so that every framework can use them.
 
 Runs under Python 3.6 with numpy only.
 """
@@ -72,11 +72,11 @@ NETWORKS = OrderedDict((describe.__name__, describe) for describe in _DESCRIPTIO
 
 
 class UnknownNetwork(ValueError):
-    """An unknown network was asked for."""
+    """The requested network is unknown."""
 
 
 def get(name: str) -> Network:
-    """Return the network of this name; raise UnknownNetwork naming the known ones."""
+    """Return the network of this name; raise UnknownNetwork, which lists the known ones."""
     if name not in NETWORKS:
         raise UnknownNetwork("unknown network %r; known: %s" % (name, ", ".join(NETWORKS)))
     return NETWORKS[name]()

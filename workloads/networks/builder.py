@@ -1,4 +1,4 @@
-"""Builds a network's description layer by layer; shapes, operations and bytes follow from what is asked for.
+"""Builds a network's description layer by layer; shapes, operations and bytes follow from the layers' settings.
 
 Runs under Python 3.6.
 """
@@ -9,7 +9,7 @@ from kernelscope.workloads.networks.description import FLOAT_BYTES, INPUT, Layer
 
 
 class Builder(object):
-    """Appends layers, each fed by the one before; `source` names other layers to be fed by."""
+    """Appends layers, each fed by the one before, unless `start_at`, `inputs` or `sources` name others."""
 
     def __init__(self, input_shape: Sequence[int]) -> None:
         self.input_shape = tuple(input_shape)
@@ -19,11 +19,11 @@ class Builder(object):
 
     @property
     def shape(self) -> Tuple[int, ...]:
-        """The shape that the next layer is fed with."""
+        """The shape of the next layer's input."""
         return self._shapes[self.at]
 
     def start_at(self, name: str) -> "Builder":
-        """Let the layer of this name feed the next one: a branch."""
+        """Start a branch: the layer of this name feeds the next one."""
         self.at = name
         return self
 
@@ -37,7 +37,7 @@ class Builder(object):
         inputs: Optional[Sequence[str]] = None,
         **settings: Any,
     ) -> "Builder":
-        """Append a layer of any type. parameters: pairs of name and shape; inputs: names, default the layer before."""
+        """Append a layer of any type. parameters: pairs of name and shape; inputs: layer names, by default the layer before."""
         inputs = (self.at,) if inputs is None else tuple(inputs)
         output_shape = tuple(output_shape)
         trained = tuple(Parameter(n, tuple(s)) for n, s in parameters)
@@ -67,14 +67,14 @@ class Builder(object):
         )
 
     def dense(self, name: str, units: int) -> "Builder":
-        """Append a matrix product with bias, over the last dimension."""
+        """Append a matrix product with bias over the last dimension."""
         rows, inputs = elements(self.shape[:-1]), self.shape[-1]
         parameters = (("weight", (units, inputs)), ("bias", (units,)))
         flops = rows * (2 * units * inputs + units)
         return self.add_layer(name, "dense", self.shape[:-1] + (units,), parameters, flops)
 
     def lstm(self, name: str, units: int, sequence: bool = False) -> "Builder":
-        """Append an LSTM over the first dimension; sequence: give every step's hidden state, not only the last one's."""
+        """Append an LSTM over the first dimension; sequence: output every time step's hidden state, not only the last one."""
         steps, inputs = self.shape
         gates = 4 * units
         parameters = (
@@ -88,7 +88,7 @@ class Builder(object):
         return self.add_layer(name, "lstm", shape, parameters, flops, units=units, steps=steps, sequence=sequence)
 
     def gru(self, name: str, units: int) -> "Builder":
-        """Append a GRU in cuDNN's form, which resets the product and has two biases; its last hidden state is the output.
+        """Append a GRU in cuDNN's form (reset applied to the product, two biases); its output is the last hidden state.
 
         r = sigmoid(Wr x + br + Ur h + cr), z = sigmoid(Wz x + bz + Uz h + cz), n = tanh(Wn x + bn + r (Un h + cn)),
         h' = (1 - z) n + z h. Source: the cuDNN developer guide, CUDNN_GRU.
@@ -106,25 +106,25 @@ class Builder(object):
         return self.add_layer(name, "gru", (units,), parameters, flops, units=units, steps=steps)
 
     def embedding(self, name: str, words: int, units: int) -> "Builder":
-        """Append a table of words' vectors."""
+        """Append an embedding: a table with a vector for each word."""
         return self.add_layer(name, "embedding", self.shape + (units,), (("weight", (words, units)),), 0, words=words)
 
     def tokens(self, name: str) -> "Builder":
-        """Turn an image's channels into a row of tokens, put a trained one before them, and add trained positions."""
+        """Append a layer that turns an image's pixels into tokens, prepends a trained token, and adds trained positions."""
         channels, height, width = self.shape
         count = height * width + 1
         parameters = (("class_token", (channels,)), ("positions", (count, channels)))
         return self.add_layer(name, "tokens", (count, channels), parameters, count * channels)
 
     def attention(self, name: str, heads: int, causal: bool) -> "Builder":
-        """Append scaled dot-product attention over queries, keys and values that lie beside each other in the last dimension."""
+        """Append scaled dot-product attention; queries, keys and values are concatenated in the last dimension."""
         length, width = self.shape[0], self.shape[1] // 3
         # scores and weighted sums, two per multiply-accumulate, and the softmax: maximum, subtraction, exponential, sum, division
         flops = 2 * 2 * length * length * width + (5 + 1) * heads * length * length
         return self.add_layer(name, "attention", (length, width), (), flops, heads=heads, causal=causal)
 
     def batch_norm(self, name: str) -> "Builder":
-        """Append a normalisation over the batch: epsilon 1e-5, running means that keep 0.9, and start at mean 0, variance 1."""
+        """Append a batch normalisation: epsilon 1e-5; running statistics keep 0.9, and start at mean 0 and variance 1."""
         channels = self.shape[0]
         parameters = (("weight", (channels,)), ("bias", (channels,)))
         return self.add_layer(name, "batch_norm", self.shape, parameters, 4 * elements(self.shape), epsilon=1e-5, keep=0.9)
@@ -136,7 +136,7 @@ class Builder(object):
         return self.add_layer(name, "layer_norm", self.shape, parameters, 7 * elements(self.shape), epsilon=epsilon)
 
     def pooling(self, name: str, kind: str, size: int, stride: Optional[int] = None, padding: int = 0) -> "Builder":
-        """Append a pooling of squares, kind max or average; what lies outside of the image takes no part."""
+        """Append a pooling of square windows; kind: max or average. Pixels outside the image do not take part."""
         stride = size if stride is None else stride
         channels, height, width = self.shape
         shape = (channels,) + tuple((length + 2 * padding - size) // stride + 1 for length in (height, width))
@@ -148,29 +148,29 @@ class Builder(object):
         return self.add_layer(name, "pooling_global", self.shape[:1], (), elements(self.shape))
 
     def activation(self, name: str, kind: str, **settings: Any) -> "Builder":
-        """Append tanh, relu, sigmoid or gelu (with approximate: by tanh, as GPT-2 has it)."""
+        """Append tanh, relu, sigmoid or gelu; approximate=True selects GPT-2's tanh approximation of gelu."""
         return self.add_layer(name, kind, self.shape, (), elements(self.shape), **settings)
 
     def dropout(self, name: str, rate: float) -> "Builder":
-        """Append a dropout."""
+        """Append a dropout with this rate."""
         return self.add_layer(name, "dropout", self.shape, (), elements(self.shape), rate=rate)
 
     def plus(self, name: str, other: str) -> "Builder":
-        """Append the sum of what is here and of the layer `other`."""
+        """Append the sum of the current layer's output and that of the layer `other`."""
         return self.add_layer(name, "add", self.shape, (), elements(self.shape), inputs=(self.at, other))
 
     def concat(self, name: str, sources: Sequence[str]) -> "Builder":
-        """Append the channels of several layers beside each other."""
+        """Append the concatenation of several layers' channels."""
         shapes = [self._shapes[source] for source in sources]
         shape = (sum(s[0] for s in shapes),) + shapes[0][1:]
         return self.add_layer(name, "concat", shape, (), 0, inputs=sources)
 
     def flatten(self, name: str) -> "Builder":
-        """Append a reshaping into one row, channels first."""
+        """Append a reshaping into a vector, channels first."""
         return self.add_layer(name, "flatten", (elements(self.shape),))
 
     def token(self, name: str, which: str) -> "Builder":
-        """Keep one token of a row: which is first or last."""
+        """Append the selection of one token; which: "first" or "last"."""
         return self.add_layer(name, which, self.shape[1:])
 
     def network(self, name: str, title: str, dataset: str, optimizer: Settings, gain: float = 1.0, words: int = 0) -> Network:

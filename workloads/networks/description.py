@@ -1,6 +1,6 @@
-"""What a network is: its layers with their shapes, parameters, operations and bytes.
+"""The description of a network: its layers with their shapes, parameters, operations and bytes.
 
-Shapes are for one sample and channels first; layouts of a framework are the business of its program. Runs under Python 3.6.
+Shapes are those of one sample, channels first; a framework's own layouts are known only to its program. Runs under Python 3.6.
 """
 
 from collections import OrderedDict
@@ -10,7 +10,7 @@ Array = Any  # of numpy
 Settings = Dict[str, Any]
 Weights = Dict[Tuple[str, str], Array]  # (layer, parameter) -> values in canonical layout
 FLOAT_BYTES = 4
-INPUT = "input"  # what the layers at the bottom are fed by
+INPUT = "input"  # the name, among a layer's inputs, of the sample itself
 
 # One parameter tensor of a layer, in canonical layout: convolution weights are (out, in, height, width), dense weights are
 # (out, in), recurrent weights are (gates * units, in) with an LSTM's gates in the order input, forget, cell, output and a
@@ -20,9 +20,9 @@ Parameter = NamedTuple("Parameter", [("name", str), ("shape", Tuple[int, ...])])
 # One layer. `type` is one of convolution, dense, lstm, gru, embedding, tokens, attention, batch_norm, layer_norm, pooling_max,
 # pooling_average, pooling_global, tanh, relu, gelu, sigmoid, dropout, add, concat, flatten, first, last, loss.
 # `inputs` names the layers that feed it, INPUT for the sample itself; `input_shape` is that of the first of them.
-# `flops` counts floating-point operations of the forward pass for one sample: a multiply-accumulate is two.
-# `bytes` counts what one sample's forward pass must at least read and write in float32: inputs, output and, once per batch,
-# the parameters (reported apart as `parameter_bytes`).
+# `flops` counts floating-point operations of the forward pass for one sample; a multiply-accumulate counts as two.
+# `bytes` is the least that one sample's forward pass must read and write in float32: inputs and output. The parameters, read
+# once per batch, are separate: `parameter_bytes`.
 Layer = NamedTuple(
     "Layer",
     [
@@ -39,9 +39,9 @@ Layer = NamedTuple(
     ],
 )
 
-# A whole network. `optimizer` names the update rule and its settings; `settings` of it are equal in every framework.
-# A sample holds numbers in [0, 1), or, where `words` is not 0, whole numbers below it.
-# `gain` widens the initial weights of convolutions and dense layers: deep chains of ReLU fade without (see initial_weights).
+# A whole network. `optimizer` is the update rule and its settings, which are the same in every framework.
+# A sample consists of numbers in [0, 1] or, if `words` is not 0, of integers from 0 to words - 1.
+# `gain` scales the initial weights of convolutions and dense layers; without it, deep ReLU chains fade (see initial_weights).
 Network = NamedTuple(
     "Network",
     [
@@ -67,12 +67,12 @@ def elements(shape: Iterable[int]) -> int:
 
 
 def parameter_count(network: Network) -> int:
-    """Return the number of trainable numbers of the whole network, biases counted once."""
+    """Return the number of the whole network's trainable parameters, biases counted once."""
     return sum(elements(p.shape) for layer in network.layers for p in layer.parameters)
 
 
 def multiply_accumulates(network: Network) -> int:
-    """Return the multiply-accumulates of the convolutions and dense layers for one sample, as the literature counts them."""
+    """Return the multiply-accumulates of convolutions and dense layers for one sample, as counted in the literature."""
     count = 0
     for layer in network.layers:
         if layer.type in ("convolution", "dense"):
@@ -83,7 +83,7 @@ def multiply_accumulates(network: Network) -> int:
 
 
 def as_dict(network: Network) -> Dict[str, Any]:
-    """Return the network as plain data for run.json: what the analysis needs to know of each layer."""
+    """Return the network as plain data for run.json, with everything that the analysis needs to know about each layer."""
     layers = []
     for layer in network.layers:
         layers.append(

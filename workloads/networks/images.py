@@ -1,7 +1,8 @@
-"""The literature's image networks, on ImageNet shapes and on CIFAR-10's.
+"""The literature's image networks, on ImageNet and CIFAR-10 shapes.
 
-The parameters are those of the papers or, where frameworks ship another well-known form, of that form; each says which. The
-studies that used them on CIFAR-10 do not say how they made them fit 32 x 32 pixels; the forms here are the usual ones.
+The parameters are those of the papers or of another well-known form that frameworks ship; each docstring says which. The
+studies that used these networks on CIFAR-10 do not say how they adapted them to 32 x 32 pixels; the forms here are the usual
+ones.
 
 Runs under Python 3.6.
 """
@@ -19,7 +20,7 @@ _IMAGENET, _CIFAR10 = ((3, 224, 224), "imagenet"), ((3, 32, 32), "cifar10")
 
 
 def _dense_top(b: Builder, sizes: Sequence[int], rate: float) -> None:
-    """Append dropouts and dense layers: `sizes` with ReLU between them."""
+    """Append dense layers of these sizes, with ReLU between them and, if `rate` is not 0, a dropout before all but the last."""
     for number, units in enumerate(sizes, 1):
         if number < len(sizes):
             if rate:
@@ -32,9 +33,9 @@ def _dense_top(b: Builder, sizes: Sequence[int], rate: float) -> None:
 def alexnet() -> Network:
     """AlexNet in one column (Krizhevsky, 2014, arXiv 1404.5997), as PyTorch and others ship it.
 
-    61,100,840 parameters and 714,188,480 multiply-accumulates on 224 x 224 pixels. The network of 2012 has two columns with
-    64 / 96 channels shared out otherwise: 60,965,224 and about 724 million. Local response normalisation, which the later form
-    left out, is left out here too.
+    61,100,840 parameters and 714,188,480 multiply-accumulates on 224 x 224 pixels. The network of 2012 has two columns and
+    distributes its channels differently: 60,965,224 and about 724 million. As in the later form, there is no local response
+    normalisation.
     """
     b = Builder(_IMAGENET[0])
     b.convolution("conv1", 64, 11, padding=2, stride=4).activation("relu1", "relu").pooling("pool1", "max", 3, 2)
@@ -48,7 +49,7 @@ def alexnet() -> Network:
 
 
 def alexnet_cifar10() -> Network:
-    """AlexNet's layers on 32 x 32 pixels: a first convolution of 3 x 3 without stride, pooling by 2, dense layers of 1,024."""
+    """AlexNet's layers on 32 x 32 pixels: a 3 x 3 first convolution without stride, pooling by 2, dense layers of 1,024."""
     b = Builder(_CIFAR10[0])
     b.convolution("conv1", 64, 3, padding=1).activation("relu1", "relu").pooling("pool1", "max", 2)
     b.convolution("conv2", 192, 5, padding=2).activation("relu2", "relu").pooling("pool2", "max", 2)
@@ -86,7 +87,7 @@ def vgg16_cifar10() -> Network:
     return _vgg16("vgg16_cifar10", "VGG-16 on CIFAR-10 shapes", _CIFAR10, (512, 512, 10))
 
 
-# name of the block: channels of 1x1; of 3x3's reduction and 3x3; of 5x5's reduction and 5x5; of the pooled branch's 1x1
+# block -> channels of the 1x1; the 3x3's reduction and the 3x3; the 5x5's reduction and the 5x5; the pooled branch's 1x1
 _INCEPTIONS = (
     ("inception3a", (64, 96, 128, 16, 32, 32)),
     ("inception3b", (128, 128, 192, 32, 96, 64)),
@@ -103,7 +104,7 @@ _INCEPTIONS = (
 
 
 def _inception(b: Builder, name: str, sizes: Sequence[int]) -> None:
-    """Append four branches and their concatenation; layers are named <block>_<part>."""
+    """Append four branches and their concatenation. Layers are named <block>_<part>."""
     one, reduce3, three, reduce5, five, pooled = sizes
     source, part = b.at, (name + "_%s").__mod__
     b.convolution(part("conv1"), one, 1, padding=0).activation(part("relu1"), "relu")
@@ -132,8 +133,8 @@ def _googlenet(name: str, title: str, source: _Source, classes: int, stem: _Stem
 def googlenet() -> Network:
     """GoogLeNet (Szegedy et al., 2014): 6,998,552 parameters, 1.58 billion multiply-accumulates on 224 x 224 pixels.
 
-    Without the two auxiliary classifiers, which train only, and without local response normalisation. Its pooling windows
-    reach over the edge by one pixel on every side, where the original rounds sizes up: the shapes are the same.
+    There are no auxiliary classifiers, which the original has in training only, and no local response normalisation. Pooling
+    windows reach over the edge by one pixel on every side, while the original rounds sizes up; the shapes are the same.
     """
 
     def stem(b: Builder) -> None:
@@ -157,7 +158,7 @@ _RESNET50 = ((64, 3), (128, 4), (256, 6), (512, 3))
 
 
 def _bottleneck(b: Builder, name: str, channels: int, stride: int, project: bool) -> None:
-    """Append 1x1, 3x3 and 1x1 convolutions, each normalised, beside a shortcut; layers are named <block>_<part>."""
+    """Append 1x1, 3x3 and 1x1 convolutions, each normalised, and a shortcut around them. Layers are named <block>_<part>."""
     source, part = b.at, (name + "_%s").__mod__
     b.convolution(part("conv1"), channels, 1, padding=0, stride=stride, bias=False).batch_norm(part("bn1"))
     b.activation(part("relu1"), "relu")
@@ -185,8 +186,8 @@ def _resnet50(name: str, title: str, source: _Source, classes: int, stem: _Stem)
 def resnet50() -> Network:
     """ResNet-50 (He et al., 2015): 25,557,032 parameters, 3.86 billion multiply-accumulates on 224 x 224 pixels.
 
-    As in the paper a block's stride is in its first 1 x 1 convolution; frameworks that ship "v1.5" have it in the 3 x 3 one
-    (4.09 billion). Convolutions have no bias, for the normalisation behind them has one.
+    As in the paper, a block's stride is in its first 1 x 1 convolution; frameworks that ship "v1.5" have it in the 3 x 3 one
+    (4.09 billion). Convolutions have no bias, because the normalisation after them has one.
     """
 
     def stem(b: Builder) -> None:

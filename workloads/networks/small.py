@@ -1,4 +1,4 @@
-"""The small networks of the first examples and of the comparisons between Keras's backends.
+"""The small networks: framework examples, and the networks of published comparisons.
 
 Runs under Python 3.6.
 """
@@ -10,7 +10,7 @@ _SGD = {"name": "sgd", "learning_rate": 0.01, "momentum": 0.9}
 
 
 def lenet() -> Network:
-    """LeNet-5 with 61,706 parameters: about the 60 thousand of LeCun et al. (1998), whose second convolution was sparse."""
+    """LeNet-5: 61,706 parameters, close to the 60 thousand of LeCun et al. (1998), whose second convolution was sparse."""
     b = Builder((1, 28, 28))
     b.convolution("conv1", 6, 5, padding=2).activation("tanh1", "tanh").pooling("pool1", "average", 2)
     b.convolution("conv2", 16, 5, padding=0).activation("tanh2", "tanh").pooling("pool2", "average", 2)
@@ -51,9 +51,9 @@ def lstm() -> Network:
 
 
 def cifarcnn() -> Network:
-    """The CIFAR-10 network of the comparison of eleven frameworks: two pairs of 3x3 convolutions of 50 and 100 channels.
+    """The CIFAR-10 network of the comparison of eleven frameworks: two pairs of 3x3 convolutions, of 50 and 100 channels.
 
-    Its public repository has the layers and the update rule; 3.4 million parameters.
+    3.4 million parameters. The layers and the update rule are those of its public repository.
     """
     b = Builder((3, 32, 32))
     b.convolution("conv1", 50, 3, padding=1).activation("relu1", "relu")
@@ -69,7 +69,7 @@ def cifarcnn() -> Network:
 def gru() -> Network:
     """The IMDB network of the comparison of eleven frameworks: 30,000 words of 125 numbers, reviews of 150 words, 100 units.
 
-    Labels are two classes under a softmax; 3,818,302 parameters, of which the table of words is 3,750,000.
+    Two classes with a softmax; 3,818,302 parameters, 3,750,000 of them in the embedding.
     """
     b = Builder((150,))
     b.embedding("embedding", 30000, 125).gru("gru1", 100).dense("fc1", 2)
@@ -88,14 +88,14 @@ def _fcn(name: str, title: str, hidden: int) -> Network:
 def fcn5() -> Network:
     """FCN-5 of Shi et al. (2016): 26,752 numbers in and out, 55.9 million parameters.
 
-    The paper states 55 million and no hidden size. Two outer matrices with 1,024 hidden units hold 54.8 million; the remaining
-    million is one further 1024 x 1024 layer, so that its five layers count input and output.
+    The paper states 55 million parameters but no hidden size. The two outer matrices with 1,024 hidden units have 54.8 million;
+    the remaining million is one further 1024 x 1024 layer. The five layers thus include input and output.
     """
     return _fcn("fcn5", "FCN-5 of Shi et al.", 2)
 
 
 def fcn8() -> Network:
-    """FCN-8 of Shi et al. (2016): three hidden layers more than FCN-5; 59.0 million parameters, where the paper states 58."""
+    """FCN-8 of Shi et al. (2016): three more hidden layers than FCN-5; 59.0 million parameters (the paper states 58)."""
     return _fcn("fcn8", "FCN-8 of Shi et al.", 5)
 
 
@@ -106,9 +106,9 @@ def _recurrent(name: str, title: str, steps: int) -> Network:
 
 
 def lstm32() -> Network:
-    """LSTM-32 of Shi et al. (2016): two layers over 32 steps of 10,000 numbers; 13.6 million parameters, 13 in the paper.
+    """LSTM-32 of Shi et al. (2016): two layers over 32 steps of 10,000 numbers; 13.6 million parameters (13 in the paper).
 
-    The paper gives no hidden size; 256 units fit its count. The last step's state is turned into one of 10,000 words.
+    The paper gives no hidden size; 256 units fit its count. A dense layer maps the last state to one of 10,000 words.
     """
     return _recurrent("lstm32", "LSTM-32 of Shi et al.", 32)
 

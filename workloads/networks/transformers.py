@@ -1,6 +1,6 @@
-"""Transformer blocks of today's shapes: GPT-2 small's, BERT-base's, and ViT-S/16.
+"""Transformers of today's shapes: the blocks of GPT-2 small and BERT-base, and ViT-S/16.
 
-GPT-2's and BERT's tables of words are left out: a sample is a row of 128 vectors, so that the blocks are what is compared.
+GPT-2 and BERT have no embeddings here: a sample is a sequence of 128 vectors, so that only the blocks are compared.
 
 Runs under Python 3.6.
 """
@@ -22,7 +22,7 @@ def _feed_forward(b: Builder, part: Callable[[str], str], width: int, approximat
 
 
 def _block_before(b: Builder, name: str, width: int, heads: int, causal: bool, approximate: bool, epsilon: float) -> None:
-    """Append a block that normalises before its two parts, as GPT-2 and ViT do; layers are named <block>_<part>."""
+    """Append a block that normalises before its two parts, as in GPT-2 and ViT. Layers are named <block>_<part>."""
     part, source = (name + "_%s").__mod__, b.at
     b.layer_norm(part("ln1"), epsilon)
     _attention(b, part, width, heads, causal)
@@ -33,7 +33,7 @@ def _block_before(b: Builder, name: str, width: int, heads: int, causal: bool, a
 
 
 def _block_after(b: Builder, name: str, width: int, heads: int) -> None:
-    """Append a block that normalises after its two parts, as BERT does."""
+    """Append a block that normalises after its two parts, as in BERT."""
     part, source = (name + "_%s").__mod__, b.at
     _attention(b, part, width, heads, causal=False)
     b.plus(part("add1"), source).layer_norm(part("ln1"), 1e-12)
@@ -42,7 +42,7 @@ def _block_after(b: Builder, name: str, width: int, heads: int) -> None:
 
 
 def gpt2() -> Network:
-    """GPT-2 small's 12 blocks (768 wide, 12 heads, causal), a last normalisation, and 10 classes from the last vector."""
+    """GPT-2 small's 12 blocks (width 768, 12 heads, causal), a final normalisation, and 10 classes from the last vector."""
     b = Builder((128, 768))
     for number in range(1, 13):
         _block_before(b, "block%d" % number, 768, 12, causal=True, approximate=True, epsilon=1e-5)
@@ -51,7 +51,7 @@ def gpt2() -> Network:
 
 
 def bert_base() -> Network:
-    """BERT-base's encoder of 12 blocks (768 wide, 12 heads), and 2 classes from the first vector."""
+    """BERT-base's encoder of 12 blocks (width 768, 12 heads), and 2 classes from the first vector."""
     b = Builder((128, 768))
     for number in range(1, 13):
         _block_after(b, "block%d" % number, 768, 12)

@@ -16,9 +16,9 @@ _NORMALISATIONS = ("batch_norm", "layer_norm")
 def initial_weights(network: Network, seed: int) -> Weights:
     """Draw the initial weights: uniform in +-gain/sqrt(fan in), as PyTorch's default layers do with a gain of 1.
 
-    A normalisation's weights lie between 0.2 and 0.6, its shifts in +-0.1, embeddings and tokens in +-0.05. Returns an ordered
-    dictionary from (layer name, parameter name) to a float32 array in canonical layout. The legacy generator is used because its
-    stream is the same in every numpy release, so that no file has to be exchanged.
+    A normalisation's weights are between 0.2 and 0.6, its biases in +-0.1; embeddings and tokens are in +-0.05. Returns an
+    ordered dictionary from (layer name, parameter name) to a float32 array in canonical layout. The legacy generator has the
+    same stream in every numpy release, so that no file has to be exchanged.
     """
     random = numpy.random.RandomState(seed)
     weights = OrderedDict()

@@ -1,1 +1,1 @@
-"""oneDNN's C library called directly: what a network costs without a framework."""
+"""The C library oneDNN, called directly: what a network costs without a framework."""

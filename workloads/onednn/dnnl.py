@@ -1,6 +1,6 @@
 """The part of oneDNN's C interface that the networks use (dnnl.h of release 3), called with ctypes.
 
-It stands for a C program's header: a call that fails raises DnnlError with the function's name and the library's status.
+It stands in for a C program's header. A call that fails raises DnnlError with the function's name and the library's status.
 """
 
 import ctypes
@@ -17,10 +17,10 @@ F32 = 3
 ANY, X, NC, NCHW = 1, 2, 3, 5  # dnnl_format_tag_t
 CONVOLUTION_DIRECT, ELTWISE_TANH, POOLING_AVERAGE = 0x1, 0x21, 0x3FF
 SRC_MD, WEIGHTS_MD, DST_MD = 129, 131, 133  # dnnl_query_t
-SRC, DST, WEIGHTS, BIAS = 1, 17, 33, 41  # what an argument of a primitive is
+SRC, DST, WEIGHTS, BIAS = 1, 17, 33, 41  # kinds of arguments of a primitive
 ALLOCATE = ctypes.c_void_p(-1)  # DNNL_MEMORY_ALLOCATE
 _MOST_DIMENSIONS = 12
-# what Intel's build of the library needs: the loader does not look beside it
+# libraries that Intel's build needs; the loader does not look for them next to it
 _NEEDED = (
     "libintlc.so.5", "libimf.so", "libirng.so", "libsvml.so", "libtbb.so.12", "libhwloc.so.15", "libumf.so.1",
     "libur_loader.so.0", "libsycl.so.9",
@@ -53,9 +53,10 @@ class Version(ctypes.Structure):
 
 
 def load() -> Any:
-    """Load libdnnl.so of this interpreter's package, with the libraries beside it, or the one that the loader finds.
+    """Load libdnnl.so from this interpreter's package, with the libraries next to it, else the one that the loader finds.
 
-    Intel's build computes through SYCL, whose device for processors is an OpenCL driver that has to be named.
+    Intel's build computes through SYCL, whose CPU device is an OpenCL driver that must be named. Raises OSError without a
+    library.
     """
     folder = os.path.join(sys.prefix, "lib")
     driver = os.path.join(folder, "libintelocl.so")
@@ -69,13 +70,13 @@ def load() -> Any:
 
 
 class Library(object):
-    """The library; its functions are methods, named without dnnl_."""
+    """The library. Its functions are methods, named without dnnl_; they raise DnnlError."""
 
     def __init__(self) -> None:
         self._library = load()
 
     def version(self) -> Any:
-        """Return what the library says of itself."""
+        """Return the library's version and runtimes, as a Version."""
         self._library.dnnl_version.restype = ctypes.POINTER(Version)
         return self._library.dnnl_version().contents
 
@@ -103,12 +104,12 @@ def dimensions(*sizes: int) -> Any:
 
 
 def created(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function that makes an object and returns it through its first argument; return the object."""
+    """Call a function that creates an object and returns it through its first argument; return the object."""
     made = ctypes.c_void_p()
     function(ctypes.byref(made), *arguments)
     return made
 
 
 def bound(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
-    """Return a function without arguments that makes this call, for one that is made in every step."""
+    """Return a function without arguments that makes this call, for a call that is repeated in every step."""
     return lambda: function(*arguments)

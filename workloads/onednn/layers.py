@@ -1,4 +1,4 @@
-"""Primitives of oneDNN as layers, as a user of the C interface writes them: memory in the library's own layouts, made once."""
+"""Layers as oneDNN primitives, written as a user of the C interface would, with memory in oneDNN's layouts, created once."""
 
 import ctypes
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -8,7 +8,7 @@ from kernelscope.workloads.onednn import dnnl
 
 
 class Memory(object):
-    """A tensor: its descriptor, sizes and the library's object that holds it."""
+    """A tensor: its descriptor, its sizes and oneDNN's memory object."""
 
     def __init__(self, library: Any, engine: Any, descriptor: Any, sizes: Sequence[int], handle: Any = dnnl.ALLOCATE) -> None:
         self.descriptor = descriptor
@@ -17,53 +17,53 @@ class Memory(object):
         self._place = library.memory_set_data_handle
 
     def show(self, values: Array) -> None:
-        """Let the tensor be another numpy array of the same shape and layout."""
+        """Make the tensor use this numpy array, of the same shape and layout, as its memory."""
         self._place(self.object, ctypes.c_void_p(values.ctypes.data))
 
 
 class Builder(object):
-    """Makes the primitives of a network one after another; `steps` holds (layer, call) in the order of their execution."""
+    """Creates a network's primitives. steps: (layer, call) in the order of execution. Its methods raise DnnlError."""
 
     def __init__(self) -> None:
         self.library = dnnl.Library()
         self.engine = dnnl.created(self.library.engine_create, dnnl.CPU, 0)
         self.stream = dnnl.created(self.library.stream_create, self.engine, dnnl.IN_ORDER)
         self.steps: List[Tuple[str, Callable[[], Any]]] = []
-        self.weights: Dict[str, Tuple[Array, Array]] = {}  # layer -> weight and bias that memories were made of
+        self.weights: Dict[str, Tuple[Array, Array]] = {}  # layer -> weight and bias whose memory the library uses
         self.shapes: Dict[str, Sequence[int]] = {}  # layer -> sizes of its result
-        self.made: List[Any] = []  # what the library must not lose while it runs
+        self.made: List[Any] = []  # objects that must stay alive while the library runs
 
     def descriptor(self, sizes: Sequence[int], tag: int) -> Any:
-        """Return the descriptor of an f32 tensor."""
+        """Return the descriptor of an f32 tensor; tag: its layout."""
         return dnnl.created(self.library.memory_desc_create_with_tag, len(sizes), dnnl.dimensions(*sizes), dnnl.F32, tag)
 
     def plain(self, sizes: Sequence[int], values: Optional[Array] = None) -> Memory:
-        """Return a tensor in the user's layout, channels first; `values`: the numpy array that it is."""
+        """Return a tensor in the user's layout, channels first; values: the numpy array to use as its memory."""
         tag = {1: dnnl.X, 2: dnnl.NC, 4: dnnl.NCHW}[len(sizes)]
         handle = dnnl.ALLOCATE if values is None else ctypes.c_void_p(values.ctypes.data)
         return Memory(self.library, self.engine, self.descriptor(sizes, tag), sizes, handle)
 
     def queried(self, description: Any, what: int, sizes: Sequence[int]) -> Memory:
-        """Return a new tensor in the layout that a primitive chose."""
+        """Return a new tensor in the layout that a primitive chose; what: which of its tensors (dnnl_query_t)."""
         descriptor = ctypes.c_void_p(self.library.primitive_desc_query_md(description, what, 0))
         return Memory(self.library, self.engine, descriptor, sizes)
 
     def call(self, description: Any, arguments: List[Tuple[int, Memory]]) -> Callable[[], Any]:
-        """Make the primitive of a description and return the call that executes it on these (argument, tensor)."""
+        """Create the primitive of a description; return the call that executes it on these (kind of argument, tensor)."""
         primitive = dnnl.created(self.library.primitive_create, description)
         array = (dnnl.Argument * len(arguments))(*[dnnl.Argument(kind, memory.object) for kind, memory in arguments])
         self.made += [array, arguments]
         return dnnl.bound(self.library.primitive_execute, primitive, self.stream, len(arguments), array)
 
     def moved(self, source: Memory, target: Memory) -> Callable[[], Any]:
-        """Return the call that copies one tensor to another layout."""
+        """Return the call that copies one tensor to another, which may have another layout."""
         description = dnnl.created(
             self.library.reorder_primitive_desc_create, source.descriptor, self.engine, target.descriptor, self.engine, None
         )
         return self.call(description, [(dnnl.SRC, source), (dnnl.DST, target)])
 
     def fitted(self, layer: str, source: Memory, description: Any, what: int) -> Memory:
-        """Return the tensor in the layout that a primitive wants, moved there in every step where it differs."""
+        """Return the tensor in the layout that a primitive wants; if that differs, append the copy to the layer's steps."""
         wanted = self.queried(description, what, source.sizes)
         if self.library.memory_desc_equal(source.descriptor, wanted.descriptor):
             return source
@@ -71,7 +71,7 @@ class Builder(object):
         return wanted
 
     def loaded(self, description: Any, values: Array) -> Memory:
-        """Return weights in the layout that a primitive wants, moved there now."""
+        """Return weights in the layout that a primitive wants, copied there now."""
         plain = self.plain(values.shape, values)
         wanted = self.queried(description, dnnl.WEIGHTS_MD, values.shape)
         self.moved(plain, wanted)()
@@ -79,7 +79,7 @@ class Builder(object):
         return wanted
 
     def wait(self) -> None:
-        """Wait for what was executed."""
+        """Wait for the primitives that were executed."""
         self.library.stream_wait(self.stream)
 
     def convolution(self, layer: str, source: Memory, weight: Array, bias: Array, padding: int) -> Memory:
@@ -151,7 +151,7 @@ class Builder(object):
         return source
 
     def average_pooling(self, layer: str, source: Memory) -> Memory:
-        """Append means of 2x2 squares; return them."""
+        """Append an average pooling of 2x2 windows; return its result."""
         batch, channels, height, width = source.sizes
         sizes = (batch, channels, height // 2, width // 2)
         description = dnnl.created(
@@ -173,7 +173,7 @@ class Builder(object):
         return result
 
     def output(self, layer: str, source: Memory, values: Array) -> None:
-        """Let a result be a numpy array; where its layout is another, append the copy into the array."""
+        """Write a result into a numpy array: directly if the layouts agree; otherwise append a copy into the array."""
         target = self.plain(source.sizes, values)
         if self.library.memory_desc_equal(source.descriptor, target.descriptor):
             source.show(values)

@@ -6,7 +6,7 @@ from kernelscope.workloads.networks import Array, Weights
 
 
 def build(library: Any, images: Array, logits: Array, weights: Weights) -> Any:
-    """Append the network from one array to another and return its input; weights: {(layer, parameter): array}."""
+    """Append the network between two arrays to a builder; return its input tensor. weights: {(layer, parameter): array}."""
 
     def of(layer: str) -> Tuple[Array, Array]:
         return weights[(layer, "weight")], weights[(layer, "bias")]

@@ -1,4 +1,4 @@
-"""Inference straight on oneDNN's C library: primitives are made once, and executed one after another in every step."""
+"""Inference directly on oneDNN's C library: primitives are created once and executed one after another in every step."""
 
 from typing import Any, Iterable
 
@@ -23,14 +23,14 @@ class Program(InferenceProgram):
         self.logits = numpy.empty((options["batch"], network.classes), dtype="float32")
 
     def load(self, weights: Weights) -> None:
-        """Build the network with {(layer, parameter): float32 array in canonical layout}, which is oneDNN's own."""
+        """Build the network from {(layer, parameter): float32 array in canonical layout}; oneDNN has the same plain layout."""
         self.weights = weights
         self.library = Builder()
         self.source = MODELS[self.network.name](self.library, numpy.zeros(self.shape, dtype="float32"), self.logits, weights)
         self.steps = self.library.steps
 
     def run(self, images: Array) -> Any:
-        """Compute the logits of one batch."""
+        """Compute the logits of one batch and return them: an array [batch, classes] that the next call overwrites."""
         self.source.show(images)
         for _, execute in self.steps:
             execute()
@@ -38,7 +38,7 @@ class Program(InferenceProgram):
         return self.logits
 
     def infer(self, batches: Iterable[Any]) -> None:
-        """Bring the logits of each batch to the host, where they are anyway."""
+        """Compute the logits of each batch, which are on the host anyway."""
         for images, _ in batches:
             self.run(images)
 
@@ -47,11 +47,11 @@ class Program(InferenceProgram):
         return self.run(images).copy()
 
     def layer_shapes(self, images: Array) -> Shapes:
-        """Return {layer: shape of one sample's output}: those of the tensors; flattening is no primitive here."""
+        """Return {layer: shape of one sample's output}, taken from the tensors; flattening needs no primitive here."""
         shapes = {layer: list(sizes[1:]) for layer, sizes in self.library.shapes.items()}
         shapes["flatten"] = [int(numpy.prod(shapes["pool2"]))]
         return shapes
 
     def functions(self) -> Functions:
-        """Return the loop, and what runs a step."""
+        """Return the loop and the function that runs a step."""
         return super().functions() + [self.run]

@@ -1,4 +1,4 @@
-"""AlexNet on ImageNet's and on CIFAR-10's shapes as an ONNX graph; its dropouts drop nothing in inference."""
+"""AlexNet on ImageNet and CIFAR-10 shapes as an ONNX graph; its dropouts have no effect in inference."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from kernelscope.workloads.onnxruntime.graph import Graph
 
 
 def _alexnet(graph: Graph, x: str, pool: Any) -> str:
-    """Append five convolutions, the first of which is there already, and three dense layers; pool: size of pooled squares."""
+    """Append the rest of AlexNet to its first convolution; return the name of the logits. pool: size of the pooling windows."""
     x = graph.pooling("MaxPool", "pool1", graph.node("Relu", "relu1", x), pool, 2)
     for number, padding in ((2, 2), (3, 1), (4, 1), (5, 1)):
         x = graph.node("Relu", "relu%d" % number, graph.convolution("conv%d" % number, x, padding=padding))

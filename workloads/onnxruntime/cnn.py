@@ -1,10 +1,13 @@
-"""The two CIFAR-10 networks of four convolutions as ONNX graphs; their dropouts drop nothing in inference."""
+"""The two CIFAR-10 networks with four convolutions as ONNX graphs; their dropouts have no effect in inference."""
 
 from kernelscope.workloads.onnxruntime.graph import Graph
 
 
 def _pairs(graph: Graph, x: str, padding: int) -> str:
-    """Append two pairs of convolutions and two dense layers; padding: that of each pair's second convolution."""
+    """Append two pairs of convolutions and two dense layers; return the name of the logits.
+
+    padding: that of each pair's second convolution.
+    """
     for pair in (1, 2):
         for number, pixels in ((2 * pair - 1, 1), (2 * pair, padding)):
             x = graph.node("Relu", "relu%d" % number, graph.convolution("conv%d" % number, x, padding=pixels))

@@ -1,4 +1,4 @@
-"""GoogLeNet on ImageNet's and on CIFAR-10's shapes as an ONNX graph; its dropout drops nothing in inference."""
+"""GoogLeNet on ImageNet and CIFAR-10 shapes as an ONNX graph; its dropout has no effect in inference."""
 
 from kernelscope.workloads.onnxruntime.graph import Graph
 

@@ -1,6 +1,6 @@
-"""An ONNX graph in the making, as its users build one with onnx.helper. Nodes and their results bear the names of layers.
+"""Builds an ONNX graph as users do with onnx.helper. Nodes and their results have the names of layers.
 
-Weights go in as they come: a convolution's and a dense layer's canonical layouts are ONNX's own, recurrent ones are put in order.
+The canonical layouts of convolutions and dense layers are also ONNX's; the gates of recurrent layers are reordered.
 """
 
 from typing import Any, List
@@ -12,11 +12,11 @@ from kernelscope.workloads.networks import Array, Network, Weights
 
 OPSET = 23
 INPUT = "input"
-BATCH = "batch"  # the first dimension of input and output is open, as exporters leave it
+BATCH = "batch"  # the symbolic first dimension of input and output, as exporters write it
 
 
 class Graph(object):
-    """Collects nodes; every method that appends some returns the name of their result, which is the layer's name."""
+    """Collects nodes. A method that appends some returns the name of their result, which is the layer's name."""
 
     def __init__(self, weights: Weights) -> None:
         self.weights = weights  # {(layer, parameter): float32 array in canonical layout}
@@ -38,7 +38,7 @@ class Graph(object):
         return layer
 
     def convolution(self, layer: str, source: str, padding: int = 0, stride: int = 1) -> str:
-        """Append a convolution, with bias where the layer has one."""
+        """Append a convolution, with a bias if the layer has one."""
         parameters = [self.weight(layer, name) for name in ("weight", "bias") if (layer, name) in self.weights]
         return self.node("Conv", layer, source, *parameters, pads=[padding] * 4, strides=[stride] * 2)
 
@@ -53,15 +53,15 @@ class Graph(object):
         return self.node("Add", layer, product, self.weight(layer, "bias"))
 
     def pooling(self, operator: str, layer: str, source: str, size: int, stride: int, padding: int = 0) -> str:
-        """Append a pooling of squares, MaxPool or AveragePool."""
+        """Append a pooling of square windows; operator: MaxPool or AveragePool."""
         return self.node(operator, layer, source, kernel_shape=[size] * 2, strides=[stride] * 2, pads=[padding] * 4)
 
     def global_average(self, layer: str, source: str) -> str:
-        """Append the mean of each channel, [batch, channels]."""
+        """Append the mean of each channel; the result is [batch, channels]."""
         return self.node("Flatten", layer, self.node("GlobalAveragePool", layer + "_mean", source))
 
     def batch_norm(self, layer: str, source: str) -> str:
-        """Append a normalisation by running means that are those of a network that has seen no batch."""
+        """Append a batch normalisation whose running statistics are those of an untrained network: mean 0, variance 1."""
         scale, shift = self.weight(layer, "weight"), self.weight(layer, "bias")
         mean = self.constant(layer + ".mean", numpy.zeros_like(self.weights[(layer, "weight")]))
         variance = self.constant(layer + ".variance", numpy.ones_like(self.weights[(layer, "weight")]))
@@ -73,14 +73,17 @@ class Graph(object):
         return self.node("LayerNormalization", layer, source, scale, shift, epsilon=epsilon)
 
     def thirds(self, layer: str, source: str) -> List[str]:
-        """Append a split of the last dimension into three; return their names."""
+        """Append a split of the last dimension into three parts; return their names."""
         parts = ["%s_part%d" % (layer, number) for number in (1, 2, 3)]
         self.nodes.append(helper.make_node("Split", [source], parts, name=layer + "_split", axis=-1, num_outputs=3))
         return parts
 
     def recurrent(self, operator, layer, source, order, sequence=False, **attributes):
         # type: (str, str, str, Any, bool, **Any) -> str
-        """Append an LSTM or GRU over [batch, time, size]; order: at which place of ours each of ONNX's gates is."""
+        """Append an LSTM or GRU over [batch, time, size]; sequence: output all hidden states, not only the last one.
+
+        order: for each of ONNX's gates, its place in the canonical order.
+        """
 
         def gates(values: Array) -> Array:
             parts = numpy.split(values, len(order))
@@ -103,7 +106,7 @@ class Graph(object):
         return self.node("Transpose", layer, self.node("Squeeze", layer + "_one", every, direction), perm=[1, 0, 2])
 
     def model(self, network: Network, output: str) -> Any:
-        """Return the finished model, checked."""
+        """Return the finished model; onnx.checker raises ValidationError if it is invalid. output: the result's name."""
         kind = TensorProto.INT64 if network.words else TensorProto.FLOAT
         inputs = [helper.make_tensor_value_info(INPUT, kind, [BATCH] + list(network.input_shape))]
         outputs = [helper.make_tensor_value_info(output, TensorProto.FLOAT, [BATCH, network.classes])]

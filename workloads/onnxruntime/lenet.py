@@ -4,7 +4,7 @@ from kernelscope.workloads.onnxruntime.graph import Graph
 
 
 def lenet(graph: Graph, x: str) -> str:
-    """Append the network to what is fed in; return the name of the logits."""
+    """Append the network to its input `x`; return the name of the logits."""
     x = graph.node("Tanh", "tanh1", graph.convolution("conv1", x, padding=2))
     x = graph.pooling("AveragePool", "pool1", x, 2, 2)
     x = graph.node("Tanh", "tanh2", graph.convolution("conv2", x))

@@ -1,4 +1,4 @@
-"""The inference loop that all networks share, as a user of ONNX Runtime writes it."""
+"""The inference loop shared by all networks, as a user of ONNX Runtime writes it."""
 
 from typing import Any, Iterable
 
@@ -9,7 +9,7 @@ from kernelscope.workloads.networks import Array, Network, Weights
 from kernelscope.workloads.onnxruntime.graph import INPUT, Graph
 from kernelscope.workloads.program import Functions, InferenceProgram, Options, Shapes, builder
 
-# network -> the module that has a function of its name; families share one
+# network -> module with the function of its name that builds it
 MODELS = {
     "lenet": "lenet",
     "mlp": "mlp",
@@ -48,7 +48,7 @@ class Program(InferenceProgram):
             self.options.intra_op_num_threads = options["threads"]
 
     def load(self, weights: Weights) -> None:
-        """Make the model of {(layer, parameter): float32 array in canonical layout} and a session that runs it."""
+        """Build the model from {(layer, parameter): float32 array in canonical layout} and create a session that runs it."""
         self.weights = weights
         build = builder("onnxruntime", MODELS[self.network.name], self.network.name)
         graph = Graph(weights)
@@ -56,13 +56,13 @@ class Program(InferenceProgram):
         self.open()
 
     def open(self) -> None:
-        """Start a session with the options that are set."""
+        """Create a session with the current options."""
         self.session = onnxruntime.InferenceSession(
             self.model.SerializeToString(), self.options, providers=["CPUExecutionProvider"]
         )
 
     def infer(self, batches: Iterable[Any]) -> None:
-        """Compute the logits of each batch."""
+        """Compute the logits of each batch, which are on the host anyway."""
         for images, _ in batches:
             self.session.run(None, {INPUT: images})
 
@@ -71,7 +71,7 @@ class Program(InferenceProgram):
         return self.session.run(None, {INPUT: images})[0]
 
     def layer_shapes(self, images: Array) -> Shapes:
-        """Return {layer: shape of one sample's output}, as ONNX infers them from the model."""
+        """Return {layer: shape of one sample's output, channels first}, as ONNX infers them from the model."""
         graph = onnx.shape_inference.infer_shapes(self.model, strict_mode=True, data_prop=True).graph
         shapes = {}
         for result in list(graph.value_info) + list(graph.output):

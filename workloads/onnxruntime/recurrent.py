@@ -1,8 +1,8 @@
-"""Networks of LSTMs and a GRU as ONNX graphs. ONNX's gates: input, output, forget, cell; and update, reset, new."""
+"""The recurrent networks as ONNX graphs. ONNX's gates are input, output, forget, cell; a GRU's are update, reset, new."""
 
 from kernelscope.workloads.onnxruntime.graph import Graph
 
-LSTM, GRU = (0, 3, 1, 2), (1, 0, 2)  # at which place of ours each of ONNX's gates is
+LSTM, GRU = (0, 3, 1, 2), (1, 0, 2)  # for each of ONNX's gates, its place in the canonical order
 
 
 def lstm(graph: Graph, x: str) -> str:
@@ -20,6 +20,6 @@ lstm64 = lstm32
 
 
 def gru(graph: Graph, x: str) -> str:
-    """Append a table of words, a GRU that resets the product, and a dense layer; return the name of the logits."""
+    """Append an embedding, a GRU and a dense layer to words [batch, 150]; return the name of the logits."""
     x = graph.node("Gather", "embedding", graph.weight("embedding", "weight"), x)
     return graph.dense("fc1", graph.recurrent("GRU", "gru1", x, GRU, linear_before_reset=1))

@@ -1,4 +1,4 @@
-"""ResNet-50 on ImageNet's and on CIFAR-10's shapes as an ONNX graph."""
+"""ResNet-50 on ImageNet and CIFAR-10 shapes as an ONNX graph."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ def _convolved(graph: Graph, block: str, number: Any, x: str, padding: int = 0, 
 
 
 def _bottleneck(graph: Graph, block: str, x: str, stride: int, project: bool) -> str:
-    """Append 1x1, 3x3 and 1x1 convolutions beside a shortcut, which is a convolution itself where `project` says so."""
+    """Append 1x1, 3x3 and 1x1 convolutions and a shortcut around them; project: whether the shortcut is a convolution."""
     y = graph.node("Relu", block + "relu1", _convolved(graph, block, 1, x, stride=stride))
     y = graph.node("Relu", block + "relu2", _convolved(graph, block, 2, y, padding=1))
     y = _convolved(graph, block, 3, y)

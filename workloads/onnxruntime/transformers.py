@@ -1,4 +1,4 @@
-"""GPT-2's and BERT's blocks and ViT-S/16 as ONNX graphs, with ONNX's own attention (since its operator set 23)."""
+"""The blocks of GPT-2 and BERT, and ViT-S/16, as ONNX graphs, with ONNX's Attention (since operator set 23)."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from kernelscope.workloads.onnxruntime.graph import Graph
 
 
 def _attention(graph: Graph, block: str, x: str, heads: int, causal: bool) -> str:
-    """Append queries, keys and values by one product, attention, and a product."""
+    """Append one product for queries, keys and values, attention, and the output projection."""
     x = graph.dense_of_rows(block + "qkv", x)
     name = block + "attention"
     x = graph.node("Attention", name, *graph.thirds(name, x), q_num_heads=heads, kv_num_heads=heads, is_causal=int(causal))
@@ -16,13 +16,13 @@ def _attention(graph: Graph, block: str, x: str, heads: int, causal: bool) -> st
 
 
 def _feed_forward(graph: Graph, block: str, x: str, approximate: str) -> str:
-    """Append two products with a GELU between them; approximate: none or tanh."""
+    """Append two products with a GELU between them; approximate: "none" or "tanh"."""
     x = graph.node("Gelu", block + "gelu", graph.dense_of_rows(block + "fc1", x), approximate=approximate)
     return graph.dense_of_rows(block + "fc2", x)
 
 
 def _before(graph: Graph, block: str, x: str, heads: int, causal: bool, approximate: str, epsilon: float) -> str:
-    """Append a block that normalises before its two parts, as GPT-2 and ViT do."""
+    """Append a block that normalises before its two parts, as in GPT-2 and ViT."""
     y = _attention(graph, block, graph.layer_norm(block + "ln1", x, epsilon), heads, causal)
     x = graph.node("Add", block + "add1", y, x)
     y = _feed_forward(graph, block, graph.layer_norm(block + "ln2", x, epsilon), approximate)
@@ -30,7 +30,7 @@ def _before(graph: Graph, block: str, x: str, heads: int, causal: bool, approxim
 
 
 def _after(graph: Graph, block: str, x: str, heads: int) -> str:
-    """Append a block that normalises after its two parts, as BERT does."""
+    """Append a block that normalises after its two parts, as in BERT."""
     x = graph.node("Add", block + "add1", _attention(graph, block, x, heads, False), x)
     x = graph.layer_norm(block + "ln1", x, 1e-12)
     x = graph.node("Add", block + "add2", _feed_forward(graph, block, x, "none"), x)

@@ -1,11 +1,11 @@
-"""VGG-16 as an ONNX graph, the same on ImageNet's and on CIFAR-10's shapes; its dropouts drop nothing in inference."""
+"""VGG-16 as an ONNX graph, the same on ImageNet and CIFAR-10 shapes; its dropouts have no effect in inference."""
 
 from kernelscope.workloads.onnxruntime.alexnet import dense_top
 from kernelscope.workloads.onnxruntime.graph import Graph
 
 
 def vgg16(graph: Graph, x: str) -> str:
-    """Append the network to what is fed in; return the name of the logits."""
+    """Append the network to its input `x`; return the name of the logits."""
     for stage, count in enumerate((2, 2, 3, 3, 3), 1):
         for number in range(1, count + 1):
             x = graph.convolution("conv%d_%d" % (stage, number), x, padding=1)

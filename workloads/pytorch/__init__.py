@@ -1,1 +1,1 @@
-"""The networks and their loops as PyTorch users write them."""
+"""PyTorch: the networks and their loops as its users write them."""

@@ -1,4 +1,4 @@
-"""AlexNet on ImageNet's and on CIFAR-10's shapes, as a PyTorch user writes it."""
+"""AlexNet on ImageNet and CIFAR-10 shapes, as a PyTorch user writes it."""
 
 from collections import OrderedDict
 from typing import Any
@@ -7,7 +7,7 @@ from torch import nn
 
 
 class AlexNet(nn.Sequential):
-    """Five convolutions and three dense layers; `first` is the first convolution, `size` the height of what gets flattened."""
+    """Five convolutions and three dense layers. first: the first convolution; size: the height of the flattened images."""
 
     def __init__(self, first: Any, pool: Any, size: int, units: int, classes: int) -> None:
         layers = OrderedDict(

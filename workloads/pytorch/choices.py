@@ -1,4 +1,4 @@
-"""Precision, layout and cuDNN's autotuning, where a run chooses them: a module apart, for most programs choose nothing."""
+"""Precision, layout and cuDNN's autotuning, if a run chooses them. Its own module, because most programs choose nothing."""
 
 import functools
 from typing import Any, Callable, Optional
@@ -7,9 +7,9 @@ import torch
 
 
 def choose(program: Any, precision: Optional[str] = None, layout: Optional[str] = None, autotune: Optional[bool] = None) -> None:
-    """Change a program accordingly; None keeps PyTorch's own choice. Raises ValueError for a network that has no such layout.
+    """Apply a run's choices to a program; None keeps PyTorch's default. Raise ValueError if the network has no such layout.
 
-    precision: float32 or bfloat16; layout: channels_first or channels_last; autotune: whether cuDNN tries its algorithms out.
+    precision: float32 or bfloat16; layout: channels_first or channels_last; autotune: whether cuDNN benchmarks its algorithms.
     """
     if precision == "bfloat16":
         program.model.forward = in_bfloat16(program.model.forward, program.device)
@@ -23,7 +23,7 @@ def choose(program: Any, precision: Optional[str] = None, layout: Optional[str] 
 
 
 def in_bfloat16(function: Callable[..., Any], device: Any) -> Callable[..., Any]:
-    """Return a function that computes in automatic mixed precision with bfloat16, and whose result is float32 again."""
+    """Return a function that computes in automatic mixed precision with bfloat16 and returns float32."""
 
     @functools.wraps(function)
     def mixed(*arguments: Any) -> Any:

@@ -6,7 +6,7 @@ from torch import nn
 
 
 class FCN(nn.Sequential):
-    """26,752 numbers in and out, and layers of 1,024 sigmoid units between them."""
+    """26,752 inputs and outputs, with `hidden` layers of 1,024 sigmoid units between them."""
 
     def __init__(self, hidden: int) -> None:
         super(FCN, self).__init__()
@@ -19,10 +19,10 @@ class FCN(nn.Sequential):
 
 
 def fcn5() -> Any:
-    """Return FCN-5."""
+    """Return FCN-5 for vectors [batch, 26752]."""
     return FCN(2)
 
 
 def fcn8() -> Any:
-    """Return FCN-8."""
+    """Return FCN-8 for vectors [batch, 26752]."""
     return FCN(5)

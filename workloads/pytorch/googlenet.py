@@ -1,4 +1,4 @@
-"""GoogLeNet on ImageNet's and on CIFAR-10's shapes, as a PyTorch user writes it."""
+"""GoogLeNet on ImageNet and CIFAR-10 shapes, as a PyTorch user writes it."""
 
 from collections import OrderedDict
 from typing import Any
@@ -9,7 +9,7 @@ from kernelscope.workloads.pytorch.layers import Concat, GlobalAveragePool
 
 
 class Inception(nn.Module):
-    """Four branches beside each other: 1x1; 1x1 and 3x3; 1x1 and 5x5; max pooling and 1x1."""
+    """Four parallel branches: 1x1; 1x1 and 3x3; 1x1 and 5x5; max pooling and 1x1."""
 
     def __init__(self, inputs: int, one: int, reduce3: int, three: int, reduce5: int, five: int, pooled: int) -> None:
         super(Inception, self).__init__()
@@ -38,7 +38,7 @@ class Inception(nn.Module):
 
 
 class GoogLeNet(nn.Sequential):
-    """A stem of 192 channels, nine inception blocks and a dense layer."""
+    """A stem with 192 output channels, nine inception blocks and a dense layer."""
 
     def __init__(self, stem: Any, classes: int) -> None:
         layers = OrderedDict(

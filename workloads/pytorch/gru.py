@@ -6,7 +6,7 @@ from torch import nn
 
 
 class GRU(nn.Module):
-    """A table of 30,000 words, 100 recurrent units, whose last hidden state a dense layer turns into logits."""
+    """An embedding of 30,000 words and 100 recurrent units; a dense layer maps the last hidden state to logits."""
 
     def __init__(self) -> None:
         super(GRU, self).__init__()
@@ -15,6 +15,6 @@ class GRU(nn.Module):
         self.fc1 = nn.Linear(100, 2)
 
     def forward(self, words: Any) -> Any:
-        """Return the logits [batch, 2] of reviews [batch, 150 words] of whole numbers."""
+        """Return the logits [batch, 2] of reviews [batch, 150] of word numbers (int64)."""
         _, hidden = self.gru1(self.embedding(words))
         return self.fc1(hidden[-1])

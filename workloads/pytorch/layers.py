@@ -1,4 +1,4 @@
-"""Operations that PyTorch's users write as functions, as modules: so they have a name in every profile."""
+"""Operations that PyTorch users write as functions. Here they are modules, so that every profile shows their names."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from torch import nn
 
 
 class Add(nn.Module):
-    """The sum of two tensors of one shape."""
+    """The sum of two tensors of the same shape."""
 
     def forward(self, left: Any, right: Any) -> Any:
         """Return left + right."""
@@ -15,7 +15,7 @@ class Add(nn.Module):
 
 
 class Concat(nn.Module):
-    """Channels of several tensors beside each other."""
+    """The concatenation of several tensors' channels."""
 
     def forward(self, *branches: Any) -> Any:
         """Return [batch, sum of channels, height, width] of branches [batch, channels, height, width]."""

@@ -6,10 +6,10 @@ from torch import nn
 
 
 class LSTM(nn.Module):
-    """128 recurrent units, whose last hidden state a dense layer turns into logits.
+    """128 recurrent units; a dense layer maps the last hidden state to logits.
 
-    nn.LSTM adds two biases where other frameworks have one. Training both would move their sum twice as far per step, and
-    count 512 parameters more, so the second one stays at zero and is not trained: same parameters, same update.
+    nn.LSTM has two biases where other frameworks have one. Training both would move their sum twice as far in each step, and
+    add 512 parameters. The second one therefore stays at zero and is not trained: same parameters, same update.
     """
 
     def __init__(self) -> None:

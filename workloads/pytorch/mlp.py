@@ -1,4 +1,4 @@
-"""A perceptron with two hidden layers and dropout, as a PyTorch user writes it."""
+"""The multi-layer perceptron with two hidden layers and dropout, as a PyTorch user writes it."""
 
 from typing import Any
 

@@ -1,6 +1,7 @@
-"""Data parallel training and inference as a PyTorch user writes them: a process a device, DistributedDataParallel, gloo or NCCL.
+"""Data-parallel training and inference as a PyTorch user writes them.
 
-The process that is measured is rank 0, which starts the others: see ranks.
+It has one process per device and uses DistributedDataParallel over gloo or NCCL. The measured process is rank 0, which starts
+the others: see ranks.
 """
 
 import itertools
@@ -17,9 +18,10 @@ from kernelscope.workloads.pytorch import program, ranks
 
 
 class Program(program.Program):
-    """One network on `devices` devices of this machine, threads each on a processor; options["batch"] is shared by them.
+    """One network on `devices` devices of this machine, which divide options["batch"] among them.
 
-    A loss is the mean over the whole batch, and inference brings the logits of the whole batch to rank 0's host.
+    On a CPU, `threads` is the number per rank. A loss is the mean over the whole batch. Inference gathers the logits of the
+    whole batch on rank 0's host. Raises ValueError for a loader, RuntimeError if another rank ends.
     """
 
     def __init__(self, network: Network, options: Options) -> None:
@@ -31,55 +33,55 @@ class Program(program.Program):
             torch.cuda.set_device(self.rank)
         share = options["batch"] // self.devices
         self.share = slice(self.rank * share, (self.rank + 1) * share)
-        # by which the ranks find each other: rank 0 listens at a free port of this machine alone
+        # the ranks find each other through this store: rank 0 listens on a free port of the loopback interface
         self.store = distributed.TCPStore(
             "127.0.0.1", options.get("port") or 0, self.devices, self.rank == 0, wait_for_workers=False
         )
         self.others: Any = ranks.Others(options, self.store.port) if self.rank == 0 else None
         super(Program, self).__init__(network, options)
-        torch.manual_seed((options.get("seed") or 0) + self.rank)  # of dropout, which would leave out the same of every share
+        torch.manual_seed((options.get("seed") or 0) + self.rank)  # else dropout drops the same units in every share
         self.module = self.model
         self._join("nccl" if cuda else "gloo", options)
         if self.mode == "train":
             self.model = DistributedDataParallel(self.module, device_ids=[self.rank] if cuda else None)
 
     def _join(self, backend: Any, options: Options) -> None:
-        """Meet the other ranks; whatever can fail before has failed by now, and nobody waits for a rank that is not there."""
+        """Join the process group. All earlier failures have shown by now, so that no rank waits for one that is gone."""
         if self.others is not None:
             self.others.wait_until_ready()
         else:
             ranks.tell_ready(options)
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # else gloo looks up the machine's name, which may have no address
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # else gloo resolves the machine's name, which may have no address
         distributed.init_process_group(backend, store=self.store, rank=self.rank, world_size=self.devices)
 
     def processes(self) -> List[int]:
-        """Return the ids of the other ranks' processes."""
+        """Return the process ids of the other ranks."""
         return self.others.ids()
 
     def record(self, folder: str) -> bool:
-        """Let the other ranks record with torch.profiler, as this one is recorded; steps are marked in all of them."""
+        """Make the other ranks record with torch.profiler, and all ranks mark their steps; return True."""
         self.recording = True
         self.others.record(folder)
         return True
 
     def recorded(self) -> List[str]:
-        """Return the names of their traces, once they are written."""
+        """Wait until the other ranks have written their traces; return the names of the files."""
         self.recording = False
         return self.others.recorded()
 
     def load(self, weights: Weights) -> None:
-        """Load weights into rank 0's model and from there into the others'."""
+        """Load the weights into rank 0's model, and from there into the other ranks'."""
         super(Program, self).load(weights)
         self.others.tell(ranks.LOAD)
         self.receive()
 
     def receive(self) -> None:
-        """Take over parameters and buffers from rank 0."""
+        """Broadcast parameters and buffers from rank 0; every rank calls it."""
         for tensor in itertools.chain(self.module.parameters(), self.module.buffers()):
             distributed.broadcast(tensor.detach(), 0)
 
     def stream(self, host_batches: Iterable[Batch]) -> Iterator[Any]:
-        """Yield this rank's share of each host batch as tensors on its device; rank 0 lets the others begin their step."""
+        """Yield this rank's share of each host batch as tensors on its device; rank 0 tells the others to begin their step."""
         for images, labels in host_batches:
             if self.others is not None:
                 self.others.tell(ranks.STEP)
@@ -87,7 +89,7 @@ class Program(program.Program):
                 yield self.placed(images[self.share]), torch.from_numpy(labels[self.share]).to(self.device)
 
     def train(self, batches: Iterable[Any]) -> None:
-        """Train one step per batch and keep each step's loss, which rank 0 collects."""
+        """Train one step per batch and keep each step's loss; rank 0's is the mean over the whole batch."""
         self.model.train()
         for images, labels in batches:
             self.optimizer.zero_grad()
@@ -100,7 +102,7 @@ class Program(program.Program):
             self.losses.append(total.item() / self.devices)
 
     def infer(self, batches: Iterable[Any]) -> None:
-        """Bring the logits of each whole batch to rank 0's host."""
+        """Compute the logits of each batch and gather them, whole, on rank 0's host."""
         self.model.eval()
         with torch.inference_mode():
             for images, _ in batches:
@@ -111,7 +113,7 @@ class Program(program.Program):
                     torch.cat(parts).cpu().numpy()
 
     def outputs(self, images: Any) -> Array:
-        """Return the logits as numpy [batch, classes] for canonical images, in inference mode: rank 0's alone."""
+        """Return the logits as numpy [batch, classes] for images in canonical layout, in inference mode, on this rank alone."""
         self.module.eval()
         with torch.inference_mode():
             return self.module(self.placed(images)).cpu().numpy()
@@ -121,6 +123,6 @@ class Program(program.Program):
         return [self.train if self.mode == "train" else self.infer, self.module.forward]
 
     def close(self) -> None:
-        """End the other ranks; for whoever runs several programs in one process."""
+        """End the other ranks. Needed only if several programs run in one process."""
         distributed.destroy_process_group()
         self.others.close()

@@ -1,4 +1,4 @@
-"""The training and inference loops that all networks share, as a PyTorch user writes them."""
+"""The training and inference loops shared by all networks, as a PyTorch user writes them."""
 
 from typing import Any, Dict, Iterable, Iterator
 
@@ -46,7 +46,7 @@ MODELS = {
     "vit_s16": ViTS16,
 }
 
-# canonical names of a recurrent layer's parameters -> PyTorch's; the order of the gates is the same
+# canonical names of a recurrent layer's parameters -> PyTorch's; the gates have the same order
 RECURRENT = {
     "input_weight": "weight_ih_l0",
     "hidden_weight": "weight_hh_l0",
@@ -57,7 +57,7 @@ RECURRENT = {
 
 
 def make_optimizer(settings: Settings, parameters: Any) -> Any:
-    """Return the optimizer of a network's description over these parameters."""
+    """Return the optimizer in a network's description, for these parameters; raise ValueError for an unknown one."""
     if settings["name"] == "sgd":
         return torch.optim.SGD(parameters, lr=settings["learning_rate"], momentum=settings["momentum"])
     if settings["name"] == "rmsprop":
@@ -65,17 +65,17 @@ def make_optimizer(settings: Settings, parameters: Any) -> Any:
     if settings["name"] == "adam":
         betas = (settings["beta1"], settings["beta2"])
         return torch.optim.Adam(parameters, lr=settings["learning_rate"], betas=betas, eps=settings["epsilon"])
-    raise ValueError("no optimizer %r here" % settings["name"])
+    raise ValueError("pytorch: unknown optimizer %r" % settings["name"])
 
 
 def unwrapped(model: Any) -> Any:
-    """Return the network inside of modules that only wrap it, such as DataParallel: those with nothing but one child."""
+    """Return the network inside modules that only wrap it, such as DataParallel: modules whose only child has children."""
     children = list(model.children())
     return unwrapped(children[0]) if len(children) == 1 and list(children[0].children()) else model
 
 
 def kept_output(layer: Any, output: Any) -> Any:
-    """Return of a layer's output what the next layer takes: a recurrent one's last hidden state, or all where it is said so."""
+    """Return the part of a layer's output that the next layer takes; of a recurrent one, the last or all hidden states."""
     if layer.type == "lstm":
         sequence, (hidden, _) = output
         return sequence if layer.settings["sequence"] else hidden[-1]
@@ -83,7 +83,7 @@ def kept_output(layer: Any, output: Any) -> Any:
 
 
 class Program(program.Program):
-    """One network with its loops; `options` are mode, batch, device, seed, threads and dropout, and those of `choices`."""
+    """One network with its loops; `options` are mode, batch, device, seed, threads, dropout and those of CHOICES."""
 
     FRAMEWORK = "pytorch"
     SETTINGS = {"precision": ("float32", "bfloat16"), "layout": ("channels_first", "channels_last"), "autotune": (False, True)}
@@ -109,11 +109,11 @@ class Program(program.Program):
         self.optimizer = make_optimizer(network.optimizer, trainable)
 
     def layers(self) -> Dict[str, Any]:
-        """Return {canonical name: module}: a module's path has dots where the canonical name has underscores."""
+        """Return {canonical name: module}. A module's path has dots where the canonical name has underscores."""
         return {path.replace(".", "_"): module for path, module in unwrapped(self.model).named_modules()}
 
     def load(self, weights: Weights) -> None:
-        """Load {(layer, parameter): float32 array in canonical layout}, which is PyTorch's own but for recurrent names."""
+        """Load {(layer, parameter): float32 array in canonical layout}; PyTorch's is the same, with other recurrent names."""
         layers = self.layers()
         with torch.no_grad():
             for (layer, name), values in weights.items():
@@ -123,7 +123,7 @@ class Program(program.Program):
                 tensor.copy_(torch.from_numpy(values))
 
     def parameters(self) -> Parameters:
-        """Return what is trainable as a list of {layer, name, shape, count}, with PyTorch's names and shapes."""
+        """Return the trainable parameters as a list of {layer, name, shape, count}, with PyTorch's names and shapes."""
         found = []
         for path, tensor in unwrapped(self.model).named_parameters():
             if tensor.requires_grad:
@@ -137,7 +137,7 @@ class Program(program.Program):
             yield self.placed(images), torch.from_numpy(labels).to(self.device)
 
     def placed(self, images: Any) -> Any:
-        """Return images as a tensor on the device, in the layout that was chosen."""
+        """Return images as a tensor on the device, in the chosen layout."""
         return torch.from_numpy(images).to(self.device, memory_format=self.memory_format)
 
     def train(self, batches: Iterable[Any]) -> None:
@@ -152,7 +152,7 @@ class Program(program.Program):
             self.losses.append(loss.item())
 
     def infer(self, batches: Iterable[Any]) -> None:
-        """Bring the logits of each batch to the host."""
+        """Compute the logits of each batch and copy them to the host."""
         self.model.eval()
         with torch.inference_mode():
             for images, _ in batches:
@@ -160,13 +160,13 @@ class Program(program.Program):
                 logits.cpu().numpy()
 
     def outputs(self, images: Array) -> Array:
-        """Return the logits as numpy [batch, classes] for canonical images, in inference mode."""
+        """Return the logits as numpy [batch, classes] for images in canonical layout, in inference mode."""
         self.model.eval()
         with torch.inference_mode():
             return self.model(self.placed(images)).cpu().numpy()
 
     def layer_shapes(self, images: Array) -> Shapes:
-        """Return {layer: shape of one sample's output}, observed while the model runs; see `kept_output` for recurrent ones."""
+        """Return {layer: shape of one sample's output, channels first}, observed while the model runs; see `kept_output`."""
         shapes, handles, layers = {}, [], self.layers()
 
         def observe(layer: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Ranks 1 and up of a step on several devices: rank 0 starts them, tells them when to begin a step, and takes them with it.
+"""The other ranks of a step on several devices: rank 0 starts them, tells them when to begin a step, and ends them.
 
-They run the module rank with rank 0's interpreter. Each is told through its standard input what to do: a line of JSON with the
-options, then a byte a step, so that none runs ahead of rank 0. RECORD is followed by a line that names a folder.
+They run the module rank with rank 0's interpreter. Each gets its commands on its standard input: a line of JSON with the
+options, then one byte per step, so that none runs ahead of rank 0. RECORD is followed by a line that names a folder.
 """
 
 import atexit
@@ -17,16 +17,16 @@ import torch
 
 from kernelscope.workloads.program import Options
 
-BINDINGS = True  # stands for torchrun, which users have
+BINDINGS = True  # stands in for torchrun, which users have
 STEP, LOAD, RECORD, RECORDED = b"s", b"l", b"p", b"e"
 TRACE_FILE = "rank-%d.pt.trace.json.gz"
 _READY = b"r"
-_NUMBERS = itertools.count()  # of the steps of this process that are recorded
+_NUMBERS = itertools.count()  # the numbers of this process's recorded steps
 _END_LIMIT_S = 10
 
 
 class Others(object):
-    """The processes of ranks 1 and up, as rank 0 sees them."""
+    """The processes of ranks 1 and up, on rank 0's side. It starts them; the interpreter's exit ends them."""
 
     def __init__(self, options: Options, port: int) -> None:
         variables = {name: value for name, value in os.environ.items() if not name.endswith("_VERBOSE")}
@@ -42,13 +42,13 @@ class Others(object):
             process.stdin.write((json.dumps(told) + "\n").encode())
 
     def wait_until_ready(self) -> None:
-        """Wait until every rank says so: has built its model, or written its trace; raise RuntimeError where one failed."""
+        """Wait until every rank has built its model or written its trace; raise RuntimeError if one has ended."""
         for rank, process in enumerate(self.processes, 1):
             if process.stdout.read(1) != _READY:
                 raise _ended(rank, process)
 
     def tell(self, byte: bytes) -> None:
-        """Tell all ranks what to do next; raise RuntimeError where one has ended."""
+        """Tell all ranks what to do next; raise RuntimeError if one has ended."""
         for rank, process in enumerate(self.processes, 1):
             try:
                 process.stdin.write(byte)
@@ -56,21 +56,21 @@ class Others(object):
                 raise _ended(rank, process) from None
 
     def record(self, folder: str) -> None:
-        """Let all ranks record from their next step on, for a folder."""
+        """Make all ranks record to this folder from their next step on."""
         self.tell(RECORD + folder.encode() + b"\n")
 
     def recorded(self) -> List[str]:
-        """Wait until every rank has written what it recorded; return the names of the files."""
+        """End the recording and wait until every rank has written its trace; return the names of the files."""
         self.tell(RECORDED)
         self.wait_until_ready()
         return [TRACE_FILE % rank for rank, _ in enumerate(self.processes, 1)]
 
     def ids(self) -> List[int]:
-        """Return the processes' ids."""
+        """Return the process ids."""
         return [process.pid for process in self.processes]
 
     def close(self) -> None:
-        """End the ranks: each does once its input has ended."""
+        """End the ranks: close their input, and kill those that have not ended after _END_LIMIT_S seconds."""
         for process in self.processes:
             process.stdin.close()
         for process in self.processes:
@@ -84,7 +84,7 @@ class Others(object):
 
 @contextmanager
 def step(recording: bool) -> Iterator[None]:
-    """Mark what is done meanwhile as users of torch.profiler mark a step, if it is recorded."""
+    """If recording, mark the context as a step, in the way of torch.profiler's users."""
     if recording:
         with torch.profiler.record_function("ProfilerStep#%d" % next(_NUMBERS)):
             yield
@@ -97,5 +97,5 @@ def _ended(rank: int, process: Any) -> RuntimeError:
 
 
 def tell_ready(options: Options) -> None:
-    """Tell rank 0 that this rank has done what it waits for."""
+    """Tell rank 0 that this rank has done what rank 0 waits for."""
     os.write(options["ready_fd"], _READY)

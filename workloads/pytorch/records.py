@@ -1,7 +1,7 @@
 """Training samples as a WebDataset, and PyTorch's loader over it.
 
-A WebDataset is a tar whose members of one name are a sample: here <number>.npy, an image uint8 [channels, height, width], and
-<number>.cls, its class as text. Source of the format: the WebDataset project's specification.
+A WebDataset is a tar file in which members with the same base name are one sample: here <number>.npy, an image uint8 [channels,
+height, width], and <number>.cls, its class as text. Source of the format: the WebDataset project's specification.
 """
 
 import io
@@ -20,7 +20,7 @@ FILE = "train.tar"
 
 
 def write(folder: str, samples: Any, network: Network) -> List[str]:
-    """Write all samples (images uint8, labels) of an object of `files`; return the files' paths."""
+    """Write all samples (images uint8, labels) of a `files.Samples`; return the files' paths."""
     path = os.path.join(folder, FILE)
     with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
         for number in range(len(samples)):
@@ -35,7 +35,10 @@ def write(folder: str, samples: Any, network: Network) -> List[str]:
 
 
 class WebDataset(IterableDataset):
-    """The samples of a tar in their order, over and over: float32 images in [0, 1) of the network's shape, and classes."""
+    """The samples of a tar file in order, repeated endlessly: float32 images in [0, 1] of the network's shape, and classes.
+
+    Iterating raises DataError if the file is missing, empty, damaged or has images of another shape.
+    """
 
     def __init__(self, path: str, network: Network) -> None:
         self.path, self.network = path, network
@@ -55,10 +58,10 @@ class WebDataset(IterableDataset):
             except (OSError, ValueError, tarfile.TarError) as error:
                 raise DataError("%s: %s; convert the data again" % (self.path, error)) from error
             if not read:
-                raise DataError("%s: holds no samples; convert the data again" % self.path)
+                raise DataError("%s: contains no samples; convert the data again" % self.path)
 
     def decoded(self, name: str, content: bytes) -> Any:
-        """Return one image as a tensor; raise ValueError where it is of another shape."""
+        """Return one image as a tensor; raise ValueError if it has another shape or type."""
         values = numpy.load(io.BytesIO(content), allow_pickle=False)
         if values.dtype != numpy.uint8 or values.shape != image_shape(self.network.input_shape):
             raise ValueError("%s is %s %s" % (name, values.dtype, list(values.shape)))
@@ -66,6 +69,6 @@ class WebDataset(IterableDataset):
 
 
 def batches(program: Any, folder: str, batch: int) -> Iterator[Any]:
-    """Yield (images, labels) as tensors on the program's device, in the layout that it chose."""
+    """Yield (images, labels) as tensors on the program's device, in its layout; raise DataError as WebDataset does."""
     for images, labels in DataLoader(WebDataset(os.path.join(folder, FILE), program.network), batch_size=batch):
         yield images.to(program.device, memory_format=program.memory_format), labels.to(program.device)

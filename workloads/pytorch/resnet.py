@@ -1,4 +1,4 @@
-"""ResNet-50 on ImageNet's and on CIFAR-10's shapes, as a PyTorch user writes it."""
+"""ResNet-50 on ImageNet and CIFAR-10 shapes, as a PyTorch user writes it."""
 
 from collections import OrderedDict
 from typing import Any
@@ -9,7 +9,7 @@ from kernelscope.workloads.pytorch.layers import Add, GlobalAveragePool
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3 and 1x1 convolutions beside a shortcut, which is a convolution itself where `project` says so."""
+    """1x1, 3x3 and 1x1 convolutions and a shortcut around them; project: whether the shortcut is a convolution."""
 
     def __init__(self, inputs: int, channels: int, stride: int, project: bool) -> None:
         super(Bottleneck, self).__init__()
@@ -38,7 +38,7 @@ class Bottleneck(nn.Module):
 
 
 def stage(inputs: int, channels: int, count: int, stride: int) -> Any:
-    """Return `count` blocks, of which the first has the stride and a convolution as its shortcut."""
+    """Return `count` blocks. The first one has the stride, and a convolution as its shortcut."""
     blocks = OrderedDict(block1=Bottleneck(inputs, channels, stride, True))
     for number in range(2, count + 1):
         blocks["block%d" % number] = Bottleneck(4 * channels, channels, 1, False)
@@ -46,7 +46,7 @@ def stage(inputs: int, channels: int, count: int, stride: int) -> Any:
 
 
 class ResNet50(nn.Sequential):
-    """A stem of 64 channels, four stages of 3, 4, 6 and 3 blocks, and a dense layer."""
+    """A stem with 64 output channels, four stages of 3, 4, 6 and 3 blocks, and a dense layer."""
 
     def __init__(self, stem: Any, classes: int) -> None:
         layers = OrderedDict(

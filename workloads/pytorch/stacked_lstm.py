@@ -1,4 +1,4 @@
-"""LSTM-32 and LSTM-64 of Shi et al. (2016), as a PyTorch user writes them: one network, over any number of steps."""
+"""LSTM-32 and LSTM-64 of Shi et al. (2016), as a PyTorch user writes them: one network for any number of time steps."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ from torch import nn
 
 
 class StackedLSTM(nn.Module):
-    """Two LSTMs of 256 units over vectors of 10,000 numbers; a dense layer turns the last hidden state into logits.
+    """Two LSTMs of 256 units over vectors of 10,000 numbers; a dense layer maps the last hidden state to logits.
 
-    nn.LSTM's second bias stays at zero and is not trained, as in this package's other LSTM. The layers are two modules, and not
-    one of num_layers=2, so that each has its own time.
+    nn.LSTM's second bias stays at zero and is not trained, as in this package's other LSTM. The layers are two modules instead
+    of one with num_layers=2, so that each is timed separately.
     """
 
     def __init__(self) -> None:

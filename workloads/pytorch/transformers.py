@@ -1,4 +1,4 @@
-"""GPT-2's and BERT's blocks and ViT-S/16, as a PyTorch user writes them."""
+"""The blocks of GPT-2 and BERT, and ViT-S/16, as a PyTorch user writes them."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from kernelscope.workloads.pytorch.layers import Add
 
 
 class Attention(nn.Module):
-    """Scaled dot-product attention of several heads, over queries, keys and values that lie beside each other."""
+    """Scaled dot-product attention with several heads; queries, keys and values are concatenated in the last dimension."""
 
     def __init__(self, heads: int, causal: bool) -> None:
         super(Attention, self).__init__()
@@ -26,7 +26,7 @@ class Attention(nn.Module):
 
 
 class Tokens(nn.Module):
-    """Turns an image's channels into a row of tokens, after a trained one, and adds trained positions."""
+    """Turns an image's pixels into tokens, prepends a trained token, and adds trained positions."""
 
     def __init__(self, count: int, width: int) -> None:
         super(Tokens, self).__init__()
@@ -41,7 +41,7 @@ class Tokens(nn.Module):
 
 
 class Token(nn.Module):
-    """One token of a row, by its number."""
+    """Selects one token by its number."""
 
     def __init__(self, number: int) -> None:
         super(Token, self).__init__()
@@ -53,7 +53,7 @@ class Token(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and two dense layers, each beside a shortcut; normalisations stand before both, as in GPT-2 and ViT."""
+    """Attention and two dense layers, each with a shortcut and a normalisation before it, as in GPT-2 and ViT."""
 
     def __init__(self, width: int, heads: int, causal: bool, approximate: str, epsilon: float) -> None:
         super(Block, self).__init__()
@@ -75,7 +75,7 @@ class Block(nn.Module):
 
 
 class BlockAfter(Block):
-    """The same layers with the normalisations after both parts, as in BERT."""
+    """The same layers, with the normalisations after both parts, as in BERT."""
 
     def forward(self, x: Any) -> Any:
         """Return [batch, length, width] of x of the same shape."""
@@ -84,7 +84,7 @@ class BlockAfter(Block):
 
 
 class GPT2(nn.Sequential):
-    """GPT-2 small's 12 causal blocks, a normalisation, and 10 classes from the last of vectors [batch, length, 768]."""
+    """GPT-2 small's 12 causal blocks over vectors [batch, length, 768], a normalisation, and 10 classes of the last vector."""
 
     def __init__(self) -> None:
         super(GPT2, self).__init__()
@@ -96,7 +96,7 @@ class GPT2(nn.Sequential):
 
 
 class BERTBase(nn.Sequential):
-    """BERT-base's 12 blocks, and 2 classes from the first of vectors [batch, length, 768]."""
+    """BERT-base's 12 blocks over vectors [batch, length, 768], and 2 classes from the first vector."""
 
     def __init__(self) -> None:
         super(BERTBase, self).__init__()
@@ -107,7 +107,7 @@ class BERTBase(nn.Sequential):
 
 
 class ViTS16(nn.Sequential):
-    """ViT-S/16: patches of 16x16 of images [batch, 3, 224, 224], 12 blocks, and 1,000 classes from the trained token."""
+    """ViT-S/16: 16x16 patches of images [batch, 3, 224, 224], 12 blocks, and 1,000 classes from the trained token."""
 
     def __init__(self) -> None:
         super(ViTS16, self).__init__()

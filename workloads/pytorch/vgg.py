@@ -1,4 +1,4 @@
-"""VGG-16 on ImageNet's and on CIFAR-10's shapes, as a PyTorch user writes it."""
+"""VGG-16 on ImageNet and CIFAR-10 shapes, as a PyTorch user writes it."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))  # channels and numbe
 
 
 class VGG16(nn.Sequential):
-    """Thirteen 3x3 convolutions and three dense layers; `size` is the height of what gets flattened."""
+    """Thirteen 3x3 convolutions and three dense layers; size: the height of the flattened images."""
 
     def __init__(self, size: int, units: int, classes: int) -> None:
         super(VGG16, self).__init__()

@@ -1,4 +1,4 @@
-"""AlexNet in one column, for 224x224x3 and for 32x32x3 images, as a Keras user writes it."""
+"""AlexNet in one column, for 224x224x3 and 32x32x3 images, as a Keras user writes it."""
 
 from typing import Any, Sequence
 

@@ -1,11 +1,12 @@
-"""GoogLeNet for 224x224x3 and for 32x32x3 images, as a Keras user writes it."""
+"""GoogLeNet for 224x224x3 and 32x32x3 images, as a Keras user writes it."""
 
 from typing import Any, Sequence
 
 import keras
 from keras import layers
 
-# channels of 1x1; of 3x3's reduction and 3x3; of 5x5's reduction and 5x5; of the pooled branch's 1x1; None: a pooling
+# block -> channels of the 1x1; the 3x3's reduction and the 3x3; the 5x5's reduction and the 5x5; the pooled branch's 1x1;
+# None: a pooling
 BLOCKS = (
     ("inception3a", (64, 96, 128, 16, 32, 32)),
     ("inception3b", (128, 128, 192, 32, 96, 64)),
@@ -53,7 +54,7 @@ def _blocks(x: Any, classes: int, dropout: bool) -> Any:
 
 
 def _halve(x: Any, name: str) -> Any:
-    """Pool by 3x3 windows that reach over every edge by one pixel; zeros do no harm after a ReLU."""
+    """Pool with 3x3 windows that reach over every edge by one pixel; padding with zeros is harmless after a ReLU."""
     x = layers.ZeroPadding2D(1, name=name + "_pad")(x)
     return layers.MaxPooling2D(3, strides=2, name=name)(x)
 

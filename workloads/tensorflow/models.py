@@ -1,10 +1,10 @@
-"""Which module builds a network's model; the models are those of TensorFlow and of every backend of Keras."""
+"""The modules that build the networks' Keras models, for TensorFlow and for every backend of Keras."""
 
 from typing import Any
 
 from kernelscope.workloads.program import builder
 
-# network: module, in which a function of the network's name builds it
+# network -> module with the function of its name that builds it
 MODELS = {
     "lenet": "lenet",
     "mlp": "mlp",

@@ -1,8 +1,8 @@
-"""Several devices, as TensorFlow's guide to MirroredStrategy has it.
+"""Several devices, as in TensorFlow's guide to MirroredStrategy.
 
-Each device has a copy of the model and runs the step on its share of the batch; the optimizer adds the copies' gradients up
-before it applies them. Keras divides a replica's loss by the number of replicas, so that their sum is the whole batch's mean.
-Normalisations are over a device's own share. The devices of a processor share one pool of threads.
+Each device has a copy of the model and runs the step on its share of the batch; the optimizer sums the copies' gradients before
+it applies them. Keras divides each replica's loss by the number of replicas, so that their sum is the whole batch's mean.
+Batch normalisations use a device's own share. The devices of a CPU share one thread pool.
 """
 
 from typing import Any, Iterable, Iterator
@@ -15,7 +15,10 @@ from kernelscope.workloads.tensorflow import program
 
 
 class Program(program.Program):
-    """One network on `devices` devices of this machine; options["batch"] is shared by them."""
+    """One network on `devices` devices of this machine, which divide options["batch"] among them.
+
+    Raises ValueError if records are to be read, or if TensorFlow sees fewer devices.
+    """
 
     def __init__(self, network: Network, options: Options) -> None:
         refuse_records(options, "tensorflow")
@@ -27,12 +30,12 @@ class Program(program.Program):
         return self.strategy.scope()
 
     def train_replica(self, images: Any, labels: Any) -> Any:
-        """Forward, backward and update for one device's share of a batch; return its part of the mean loss."""
+        """Run forward, backward and update for one device's share of a batch; return its part of the mean loss."""
         return program.Program.train_step.python_function(self, images, labels)
 
     @tf.function
     def train_step(self, images: Any, labels: Any) -> Any:
-        """Forward, backward and update for one batch; return its mean loss."""
+        """Run forward, backward and update for one batch; return its mean loss."""
         losses = self.strategy.run(self.train_replica, args=(images, labels))
         return self.strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
 
@@ -58,15 +61,15 @@ class Program(program.Program):
 
 
 def refuse_records(options: Options, framework: str) -> None:
-    """Raise ValueError where batches come from the framework's own records, whole."""
+    """Raise ValueError if batches are to be read from the framework's records, because that loader yields whole batches."""
     if options.get("loader") == "records":
-        raise ValueError("%s: a loader of records on several devices is not supported" % framework)
+        raise ValueError("%s: loading records on several devices is not supported" % framework)
 
 
 def make_strategy(options: Options) -> Any:
-    """Return the strategy that copies a model to the first of a machine's devices; raises ValueError for too few.
+    """Return the strategy that copies a model to the machine's first `devices` devices; raise ValueError if there are fewer.
 
-    The processor is divided into as many devices, which only works before TensorFlow is first used.
+    A CPU is divided into that many devices, which only works before TensorFlow is first used.
     """
     kind = "GPU" if str(options.get("device") or "cpu").startswith("cuda") else "CPU"
     if kind == "CPU":
@@ -76,11 +79,11 @@ def make_strategy(options: Options) -> Any:
             tf.config.set_logical_device_configuration(processor, parts)
     found = [device.name for device in tf.config.list_logical_devices(kind)][: options["devices"]]
     if len(found) < options["devices"]:
-        raise ValueError("tensorflow: %d devices are asked for, and TensorFlow sees %d" % (options["devices"], len(found)))
+        raise ValueError("tensorflow: %d devices requested, but TensorFlow sees %d" % (options["devices"], len(found)))
     return tf.distribute.MirroredStrategy(found)
 
 
 def shares(strategy: Any, values: Any) -> Any:
-    """Return a batch as what each replica has of it, in the batch's order."""
+    """Return a batch divided among the replicas, in the batch's order."""
     parts = tf.split(values, strategy.num_replicas_in_sync)
     return strategy.experimental_distribute_values_from_function(lambda context: parts[context.replica_id_in_sync_group])

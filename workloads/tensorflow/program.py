@@ -1,4 +1,4 @@
-"""The training and inference loops that all networks share, as a TensorFlow 2 and Keras 3 user writes them."""
+"""The training and inference loops shared by all networks, as a TensorFlow 2 and Keras 3 user writes them."""
 
 from typing import Any, Iterable, Iterator, List
 
@@ -15,7 +15,7 @@ from kernelscope.workloads.tensorflow import models
 
 
 class Program(program.Program):
-    """One network with its loops; `options` are mode, batch, device, seed, threads, dropout and those of `choices`."""
+    """One network with its loops; `options` are mode, batch, device, seed, threads, dropout and those of CHOICES."""
 
     FRAMEWORK = "tensorflow"
     SETTINGS = {"precision": ("float32", "bfloat16"), "layout": ("channels_last",), "autotune": (False, True)}
@@ -40,7 +40,7 @@ class Program(program.Program):
 
     @tf.function
     def train_step(self, images: Any, labels: Any) -> Any:
-        """Forward, backward and update for one batch; return its mean loss."""
+        """Run forward, backward and update for one batch; return its mean loss."""
         with tf.GradientTape() as tape:
             logits = self.model(images, training=True)
             loss = self.loss(labels, logits)
@@ -54,15 +54,15 @@ class Program(program.Program):
         return self.model(images, training=False)
 
     def load(self, weights: Weights) -> None:
-        """Load {(layer, parameter): float32 array in canonical layout} in Keras's layout."""
+        """Load {(layer, parameter): float32 array in canonical layout}, converted to Keras's layout."""
         layouts.load(self.model, self.network, weights)
 
     def parameters(self) -> Parameters:
-        """Return what is trainable as a list of {layer, name, shape, count}, with Keras's names and shapes."""
+        """Return the trainable parameters as a list of {layer, name, shape, count}, with Keras's names and shapes."""
         return layouts.parameters(self.model)
 
     def prepare(self, batches: Iterable[Batch]) -> List[Batch]:
-        """Return the host's batches: numpy arrays, images channels last and labels as class numbers."""
+        """Return the batches as numpy arrays: images channels last, labels as class numbers."""
         return [(channels_last(images), labels) for images, labels in batches]
 
     def stream(self, host_batches: Iterable[Batch]) -> Iterator[Any]:
@@ -79,13 +79,13 @@ class Program(program.Program):
             self.losses.append(float(loss))
 
     def infer(self, batches: Iterable[Any]) -> None:
-        """Bring the logits of each batch to the host."""
+        """Compute the logits of each batch and copy them to the host."""
         for images, _ in batches:
             logits = self.infer_step(images)
             logits.numpy()
 
     def outputs(self, images: Array) -> Array:
-        """Return the logits as numpy [batch, classes] for canonical images, in inference mode."""
+        """Return the logits as numpy [batch, classes] for images in canonical layout, in inference mode."""
         return self.infer_step(tf.convert_to_tensor(channels_last(images))).numpy()
 
     def layer_shapes(self, images: Array) -> Shapes:

@@ -1,6 +1,6 @@
-"""Training samples as TFRecord, and tf.data's pipeline over it.
+"""Training samples as a TFRecord file, and tf.data's pipeline over it.
 
-A record is a tf.train.Example with `image`, the bytes of uint8 [height, width, channels], and `label`, its class.
+A record is a tf.train.Example with `image`, the bytes of a uint8 array [height, width, channels], and `label`, its class.
 """
 
 import os
@@ -16,7 +16,7 @@ FILE = "train.tfrecord"
 
 
 def write(folder: str, samples: Any, network: Network) -> List[str]:
-    """Write all samples (images uint8, labels) of an object of `files`; return the files' paths."""
+    """Write all samples (images uint8, labels) of a `files.Samples`; return the files' paths."""
     path = os.path.join(folder, FILE)
     with tf.io.TFRecordWriter(path) as writer:
         for number in range(len(samples)):
@@ -29,7 +29,7 @@ def write(folder: str, samples: Any, network: Network) -> List[str]:
 
 
 def dataset(network: Network, path: str, batch: int) -> Any:
-    """Return batches of (images, labels) in the file's order, over and over: float32 in [0, 1), channels last."""
+    """Return batches of (images, labels) in the file's order, repeated endlessly: images float32 in [0, 1], channels last."""
     channels, height, width = image_shape(network.input_shape)
     shape = (height, width, channels) if len(network.input_shape) == 3 else network.input_shape
     features = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
@@ -44,7 +44,7 @@ def dataset(network: Network, path: str, batch: int) -> Any:
 
 
 def batches(program: Any, folder: str, batch: int) -> Iterator[Any]:
-    """Yield (images, labels) as tensors on the program's device."""
+    """Yield (images, labels) as tensors on the program's device; raise DataError if the file is missing, empty or damaged."""
     path = os.path.join(folder, FILE)
     try:
         for images, labels in dataset(program.network, path, batch):
@@ -53,4 +53,4 @@ def batches(program: Any, folder: str, batch: int) -> Iterator[Any]:
             yield placed
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError) as error:
         raise DataError("%s: %s; convert the data again" % (path, error.message.split("\n")[0])) from error
-    raise DataError("%s: holds no samples; convert the data again" % path)
+    raise DataError("%s: contains no samples; convert the data again" % path)

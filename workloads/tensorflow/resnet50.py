@@ -1,4 +1,4 @@
-"""ResNet-50 for 224x224x3 and for 32x32x3 images, as a Keras user writes it."""
+"""ResNet-50 for 224x224x3 and 32x32x3 images, as a Keras user writes it."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def resnet50(dropout: bool) -> Any:
     x = layers.Conv2D(64, 7, strides=2, use_bias=False, name="conv1")(x)
     x = _normalise(x, "bn1")
     x = layers.Activation("relu", name="relu1")(x)
-    x = layers.ZeroPadding2D(1, name="pool1_pad")(x)  # zeros do no harm after a ReLU
+    x = layers.ZeroPadding2D(1, name="pool1_pad")(x)  # zeros are harmless after a ReLU
     x = layers.MaxPooling2D(3, strides=2, name="pool1")(x)
     return keras.Model(images, _stages(x, 1000), name="resnet50")
 

@@ -1,4 +1,4 @@
-"""Transformers of GPT-2 small's, BERT-base's and ViT-S/16's shape, as a Keras user writes them."""
+"""Transformers in the shapes of GPT-2 small, BERT-base and ViT-S/16, as a Keras user writes them."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ BLOCKS = 12
 
 
 class Attention(layers.Layer):
-    """Scaled dot-product attention over queries, keys and values that lie beside each other in the last dimension."""
+    """Scaled dot-product attention; queries, keys and values are concatenated in the last dimension."""
 
     def __init__(self, heads: int, causal: bool, **options: Any) -> None:
         super().__init__(**options)
@@ -17,7 +17,7 @@ class Attention(layers.Layer):
         self.causal = causal
 
     def call(self, qkv: Any) -> Any:
-        """Return what the values add up to for each query: [batch, tokens, 3 * width] -> [batch, tokens, width]."""
+        """Return the weighted sum of the values for each query: [batch, tokens, 3 * width] -> [batch, tokens, width]."""
         tokens, width = qkv.shape[1], qkv.shape[2] // 3
         parts = ops.split(qkv, 3, axis=-1)
         query, key, value = (ops.reshape(part, (-1, tokens, self.heads, width // self.heads)) for part in parts)
@@ -26,10 +26,10 @@ class Attention(layers.Layer):
 
 
 class Tokens(layers.Layer):
-    """Makes an image's pixels a row of tokens behind a trained one, and adds trained positions."""
+    """Turns an image's pixels into tokens, prepends a trained token, and adds trained positions."""
 
     def build(self, input_shape: Any) -> None:
-        """Make the trained token and the positions for images of this shape."""
+        """Create the trained token and the positions for images of this shape."""
         _, height, width, channels = input_shape
         self.class_token = self.add_weight(shape=(channels,), name="class_token")
         self.positions = self.add_weight(shape=(height * width + 1, channels), name="positions")
@@ -43,7 +43,7 @@ class Tokens(layers.Layer):
 
 
 class Token(layers.Layer):
-    """Keeps one token of a row."""
+    """Selects one token by its position."""
 
     def __init__(self, position: int, **options: Any) -> None:
         super().__init__(**options)
@@ -55,7 +55,7 @@ class Token(layers.Layer):
 
 
 def gpt2(dropout: bool) -> Any:
-    """Return causal blocks that normalise first, over 128 vectors of 768; they have no dropout to switch off."""
+    """Return the model over 128 vectors of 768: causal blocks that normalise first; it has no dropout to switch off."""
     vectors = layers.Input((128, 768))
     x = vectors
     for number in range(1, BLOCKS + 1):
@@ -66,7 +66,7 @@ def gpt2(dropout: bool) -> Any:
 
 
 def bert_base(dropout: bool) -> Any:
-    """Return blocks that normalise last, over 128 vectors of 768; they have no dropout to switch off."""
+    """Return the model over 128 vectors of 768: blocks that normalise last; it has no dropout to switch off."""
     vectors = layers.Input((128, 768))
     x = vectors
     for number in range(1, BLOCKS + 1):
@@ -76,7 +76,7 @@ def bert_base(dropout: bool) -> Any:
 
 
 def vit_s16(dropout: bool) -> Any:
-    """Return blocks that normalise first, over 224x224x3 images' patches; they have no dropout to switch off."""
+    """Return the model over patches of 224x224x3 images: blocks that normalise first; it has no dropout to switch off."""
     images = layers.Input((224, 224, 3))
     x = layers.Conv2D(384, 16, strides=16, name="patch")(images)
     x = Tokens(name="tokens")(x)
@@ -88,7 +88,7 @@ def vit_s16(dropout: bool) -> Any:
 
 
 def gelu_by_tanh(x: Any) -> Any:
-    """GPT-2's approximation of GELU."""
+    """Return GELU in GPT-2's approximation by tanh."""
     return keras.activations.gelu(x, approximate=True)
 
 

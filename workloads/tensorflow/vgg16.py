@@ -1,4 +1,4 @@
-"""VGG-16 for 224x224x3 and for 32x32x3 images, as a Keras user writes it."""
+"""VGG-16 for 224x224x3 and 32x32x3 images, as a Keras user writes it."""
 
 from typing import Any, Sequence
 

@@ -70,7 +70,7 @@ def test_a_recorded_step_that_is_shorter_is_said_to_be_so(tmp_path, run_folder):
     run = Run(run_folder(tmp_path / "run", clean=(2.0,)))
     cost = recording_cost.of_run(run, breakdown(run.trace(), "layer"))
     assert (cost.rows, cost.clean_ns > 1.1 * cost.recorded_ns) == ([], True)
-    assert recorded.sentence(cost).endswith("the steps differ in kind, or the machine was busy")
+    assert recorded.sentence(cost).endswith("the steps do different work, or the machine was busy")
 
 
 def test_the_line_comes_first_and_never_into_data(run, capsys):
@@ -103,4 +103,4 @@ def test_later_steps_that_are_longer_are_no_cost(run):
     cost = recording_cost.of_run(run, breakdown(run.trace(), "layer"))
     assert cost.rows == []
     said = recorded.sentence(cost)
-    assert said.endswith("steps get longer as the program runs, from 1.73 ms to 2.73 ms, and later ones were recorded")
+    assert said.endswith("steps get longer as the program runs, from 1.73 ms to 2.73 ms, and the recorded ones came later")

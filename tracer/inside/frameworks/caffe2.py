@@ -1,8 +1,8 @@
-"""Caffe2: in passes that look inside, each operator of a net is run as a net of its own, with its time on our clock.
+"""Caffe2: in passes that look inside, each operator of a net runs as a net of its own, timed on our clock.
 
-Caffe2's observers give mean times of a net's operators and no timeline, and a net runs without coming back to Python. All that
-operators share are blobs of the workspace, so one after the other they compute what the whole net does; what calling them one by
-one costs shows in the difference to the clean pass. Layers come from the names of blobs, which are those of layers.
+A net runs without returning to Python, and Caffe2's observers give mean times of its operators but no timeline. Operators share
+nothing but the workspace's blobs, so running them one after another computes the same as the whole net. The cost of calling
+them one by one shows in the difference to the clean pass. Layers come from the names of blobs, which are layer names.
 """
 
 import os
@@ -30,7 +30,7 @@ class Hooks(Base):
         self.separate: Dict[Any, Any] = {}  # name of a net -> its operators
 
     def configure(self) -> None:
-        """Set the number of OpenMP's threads and import Caffe2, which is a part of PyTorch's package."""
+        """Set the number of OpenMP threads and import Caffe2, which is part of PyTorch's package."""
         if self.spec.get("threads"):
             os.environ["OMP_NUM_THREADS"] = str(self.spec["threads"])
         import torch
@@ -39,11 +39,11 @@ class Hooks(Base):
         self.version, self.workspace = torch.__version__, workspace
 
     def versions(self) -> Dict[str, Any]:
-        """Return the versions of the package that Caffe2 is in, and of numpy."""
+        """Return the versions of PyTorch's package, which contains Caffe2, and of numpy."""
         return {"caffe2": self.version, "numpy": version_of("numpy")}
 
     def settings(self) -> Dict[str, Any]:
-        """Return the settings in force that can make a difference to speed or results."""
+        """Return the current settings that can affect speed or results."""
         return {
             "threads": int(self.spec.get("threads") or 0) or cores(),
             "cores": cores(),
@@ -53,7 +53,7 @@ class Hooks(Base):
         }
 
     def attach_layers(self, program: Any) -> Dict[str, str]:
-        """Run operators as nets of their own, with ranges around them; return how layers and phases are found."""
+        """Run each operator as a net of its own, with a range around it; return how layers and phases are found."""
         from caffe2.python import core
 
         for model in {program.model, program.tested}:
@@ -66,8 +66,8 @@ class Hooks(Base):
         program.run = self.recorder.ranged(self.run, "phase", "call", "other")
         self.ranged(self.workspace, "FetchBlob", "sync", "read", "other")
         return {
-            "layers": "names of blobs: operators run one by one, as nets of their own",
-            "phases": "operators before the first gradient, those with gradients, and those of the update rule",
+            "layers": "blob names; each operator runs as a net of its own",
+            "phases": "forward before the first gradient, backward from there on, optimizer from the update rule on",
         }
 
     def run(self, model: Any) -> None:
@@ -84,20 +84,20 @@ class Hooks(Base):
                 pop()
 
     def start_operators(self, program: Any) -> None:
-        """Note the operators' times from now on; blobs have their shapes since the first step."""
+        """Record the operators' times from now on. Blobs have had their shapes since the first step."""
         for operator in self.separate[(program.model if program.mode == "train" else program.tested).net.Name()]:
             if operator.layer:
                 operator.shapes = timed.shape_text(self.workspace.FetchBlob(name) for name in operator.definition.input)
         self.operators.tracing = True
 
     def stop_operators(self) -> List[str]:
-        """Write what was recorded; return the names of the files."""
+        """Write the recorded operators; return the names of the written files."""
         self.operators.tracing = False
         return [self.operators.write(self.spec["folder"])]
 
 
 class Operator(object):
-    """One operator of a net: what it is, whose it is, and the net that runs it alone."""
+    """One operator of a net: its definition, layer and phase, and the net that runs it alone."""
 
     def __init__(self, definition: Any, layer: Optional[str], phase: str) -> None:
         self.definition = definition
@@ -122,7 +122,11 @@ def described(net: Any, network: Any) -> List["Operator"]:
 
 
 def layer_of(definition: Any, phase: str, layers: Set[str]) -> Optional[str]:
-    """Return the layer of an operator: forward what it makes; backward the one whose result's gradient it takes."""
+    """Return an operator's layer, or None.
+
+    Forward, it is the layer whose result the operator computes; backward, the layer whose result's gradient it reads, or else
+    "loss". Operators of the optimizer have none.
+    """
     if phase == "optimizer":
         return None
     names = (

@@ -1,8 +1,8 @@
-"""Chainer on numpy: its own hooks around functions, ranges around phases and layers, and numpy's calls of OpenBLAS.
+"""Chainer on numpy: its own hooks around functions, ranges around phases and layers, and numpy's OpenBLAS calls.
 
-Chainer has no trace of operators, but calls hooks before and after each function, forward and backward. A function knows the
-link that runs it, or it is the network's n-th of its type (see workloads.chainer.layers), and backward is called on the same
-object. What a function calls while it goes backward is of its layer.
+Chainer has no operator trace, but it calls hooks before and after each function, forward and backward. A function's layer is
+the link that runs it, or else follows from its place among the network's functions of that type (see workloads.chainer.layers).
+Backward is called on the same object, and whatever a function calls in its backward belongs to its layer.
 """
 
 import functools
@@ -15,8 +15,8 @@ from kernelscope.tracer.inside.frameworks.workload import Hooks as Base
 from kernelscope.tracer.inside.frameworks.workload import cores, version_of
 from kernelscope.tracer.inside.ranges import Recorder
 
-_LAYER = "_kernelscope_layer"  # where a function keeps its layer
-# What spreads windows into columns and back: most of the time of convolutions and poolings on numpy besides the product
+_LAYER = "_kernelscope_layer"  # attribute of a function: its layer
+# These unfold windows into columns and back: besides the product, most of the time of convolutions and poolings on numpy
 _COLUMNS = (
     ("chainer.utils.conv", "im2col_cpu", "im2col"),
     ("chainer.utils.conv", "col2im_cpu", "col2im"),
@@ -32,7 +32,7 @@ class Hooks(Base):
         super(Hooks, self).__init__(spec, recorder)
         self.chainer: Any = None
         self.layers: Any = None
-        self.backward: List[Any] = []  # the layers of the functions that go backward now
+        self.backward: List[Any] = []  # layers of the functions whose backward is running, innermost last
         self.operators = timed.Operators(recorder)
         self.blas = openblas.Calls(recorder)
 
@@ -52,7 +52,7 @@ class Hooks(Base):
         }
 
     def settings(self) -> Dict[str, Any]:
-        """Return the settings in force that can make a difference to speed or results."""
+        """Return the current settings that can affect speed or results."""
         chainer, blas = self.chainer, openblas.facts()
         return {
             "threads": blas.get("threads") or int(os.environ.get("OMP_NUM_THREADS", "0")) or None,
@@ -83,17 +83,17 @@ class Hooks(Base):
             self._attach_columns()
             self._attach_updates()
         return {
-            "layers": "hooks of functions, by their links, or by their order among the network's layers of the type",
+            "layers": "function hooks: the function's link, or its place among the network's layers of that type",
             "phases": "calls of the model, Variable.backward, the optimizer's update and cleargrads",
         }
 
     def _attach_functions(self) -> None:
-        """Put the range of its layer around each function's application, type checks and the graph's making included."""
+        """Put its layer's range around each function's application, including type checks and the building of the graph."""
         push, pop, original = self.recorder.push, self.recorder.pop, self.chainer.FunctionNode.apply
 
         @functools.wraps(original)
         def apply(function: Any, inputs: Any) -> Any:
-            if self.backward:  # a gradient's own functions
+            if self.backward:  # a function that a backward calls
                 function.__dict__[_LAYER] = self.backward[-1]
                 return original(function, inputs)
             layer = function.__dict__[_LAYER] = self.layers.of(function)
@@ -128,12 +128,12 @@ class Hooks(Base):
         rule.update = update
 
     def start_operators(self, program: Any) -> None:
-        """Record operators and calls of OpenBLAS."""
+        """Start recording operators and OpenBLAS calls."""
         self.operators.tracing = True
         self.blas.start()
 
     def stop_operators(self) -> List[str]:
-        """Write what was recorded; return the names of the files."""
+        """Write the recorded operators and calls; return the names of the written files."""
         self.operators.tracing = False
         return [self.operators.write(self.spec["folder"])] + self.blas.stop(self.spec["folder"])
 

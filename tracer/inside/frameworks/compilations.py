@@ -1,8 +1,8 @@
 """Which functions JAX compiles while steps are recorded, and why: how the call differs from calls compiled before.
 
-Only the arguments of a call that compiled something are inspected, after the call: shapes, types, and the values of arguments
-that the script declares static. A function that is created anew for each call is compiled each time. If none of this explains a
-compilation, its reason is unknown. Operations that the loop calls one by one are compiled too, once for each shape.
+Only calls that compiled something have their arguments inspected, and only after the call: shapes, types, and the values of
+arguments that the script declares static. A function that is created for each call is compiled each time. If none of this
+explains a compilation, its reason is unknown. Operations that the loop calls one by one are compiled too, once for each shape.
 """
 
 import functools
@@ -11,18 +11,18 @@ import re
 from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 # kind of a reason, and the reason in words
-NEW = ("new", "it is another function each time, made anew by jax.jit, a lambda or a function within the step")
-EAGER = ("eager", "its operations are called one by one, and each is compiled for each shape and static value")
-UNKNOWN = ("unknown", "nothing that is seen of its arguments changes")
+NEW = ("new", "it is a new function each time, created by jax.jit, a lambda or a nested function within the step")
+EAGER = ("eager", "its operations run one by one, and each is compiled for every shape and static value")
+UNKNOWN = ("unknown", "nothing visible in its arguments changes")
 FIRST = ("first", "it is called for the first time")
-MOST_SEEN = 8  # signatures kept of each function
+MOST_SEEN = 8  # signatures kept per function
 _MOST_NAMED = 2  # arguments of a call that a reason names
-_LONGEST = 20  # characters of a static string that are shown
+_LONGEST = 20  # characters shown of a static string
 _PROGRAM = re.compile(r"^(?:jit|pjit|pmap)(?:_+|\()(.*?)\)?$")  # the name of a function's program
 
 
 class Compilations(object):
-    """What was compiled so far: its count and the time it took in ns. unexplained: not None if the current call compiled."""
+    """All compilations so far. count, ns: their number and total time. unexplained: not None if the current call compiled."""
 
     def __init__(self, jax: Any) -> None:
         self.count = self.ns = 0
@@ -42,7 +42,7 @@ class Compilations(object):
             self._add(name or "operations", EAGER)
 
     def explain(self, calls: Any, function: Callable[..., Any], arguments: Sequence[Any], keywords: Dict[str, Any]) -> None:
-        """Find out why the outermost call, which has ended, compiled something; never fail, whatever its arguments are."""
+        """Find out why the outermost call, which has ended, compiled something. Never raise, whatever its arguments are."""
         (name, inside), self.unexplained = self.unexplained, None
         if not inside:  # a gradient computed operation by operation
             self._add(calls.name or name, EAGER)
@@ -55,10 +55,10 @@ class Compilations(object):
             self._add(name, UNKNOWN)
 
     def _found(self, name: str, made: Any, function: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
-        wrapper = getattr(function, "args", (function,))[0]  # a library's, with its own work around the compiled function
+        wrapper = getattr(function, "args", (function,))[0]  # a library may wrap the compiled function
         signature = _signature(self._jax, wrapper, arguments, keywords)
         seen = self._seen.setdefault((name, code_of(made.function)), [])
-        everything = type(wrapper).__module__.startswith("equinox")  # there everything that is not an array is static
+        everything = type(wrapper).__module__.startswith("equinox")  # in Equinox whatever is not an array is static
         found = _why(seen, made.number, signature, None if everything else made.static)
         seen.append((made.number, signature))
         del seen[:-MOST_SEEN]
@@ -70,11 +70,11 @@ class Compilations(object):
         known[1] = example
 
     def mark(self) -> Tuple[Any, Any, Dict[Any, Any]]:
-        """Return a mark from which `since` can tell what was compiled after now."""
+        """Return a mark of this moment for `since`."""
         return self.count, self.ns, {reason: number for reason, (number, _) in self._reasons.items()}
 
     def since(self, mark: Any) -> Dict[str, Any]:
-        """Return what was compiled since the mark, the most often compiled functions first."""
+        """Return {"count", "ns", "functions"} of the compilations since the mark; most often compiled functions first."""
         count, ns, before = mark
         found = [
             {"name": name, "kind": kind, "why": why, "example": example, "count": number - before.get((name, (kind, why)), 0)}
@@ -87,7 +87,7 @@ class Compilations(object):
 def _why(
     seen: Sequence[Tuple[int, Dict[str, Any]]], number: int, signature: Dict[str, Any], static: Optional[FrozenSet[str]]
 ) -> Tuple[Tuple[str, str], Optional[str]]:
-    """Return why a call was compiled, and an example or None. static: the static arguments, None for all."""
+    """Return why a call was compiled, and an example or None. static: names of the static arguments, None for all."""
     if not seen:
         return FIRST, None
     if all(other != number for other, _ in seen):
@@ -134,7 +134,7 @@ def _text(described: Optional[Tuple[str, Any, Optional[str]]]) -> str:
 
 
 def _signature(jax: Any, function: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
-    """Return {argument with the path in it: (type, shape or None, value as text or None)} of a call."""
+    """Return a call's {argument and path within it: (type, shape or None, value as text or None)}."""
     try:
         named = inspect.signature(function).bind(*arguments, **keywords).arguments
     except (TypeError, ValueError):
@@ -162,7 +162,7 @@ def _described(leaf: Any) -> Tuple[str, Any, Optional[str]]:
 
 
 def static_arguments(function: Callable[..., Any], keywords: Dict[str, Any]) -> FrozenSet[str]:
-    """Return the names of a function's static arguments, given the keywords of its jax.jit."""
+    """Return the names of a function's static arguments. keywords: those passed to its jax.jit."""
     places, names = (keywords.get("static_arg" + what) for what in ("nums", "names"))
     found = [names] if isinstance(names, str) else list(names or ())
     places = [places] if isinstance(places, int) else list(places or ())
@@ -176,7 +176,7 @@ def static_arguments(function: Callable[..., Any], keywords: Dict[str, Any]) -> 
 
 
 def code_of(function: Callable[..., Any]) -> Any:
-    """Return the code object of a function, which all functions made by the same piece of code share; None if it has none."""
+    """Return a function's code object, which all functions made by the same piece of code share; None if it has none."""
     plain = getattr(function, "__wrapped__", function)
     while isinstance(plain, functools.partial):
         plain = plain.func

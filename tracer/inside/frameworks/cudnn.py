@@ -1,4 +1,4 @@
-"""cuDNN and cuBLAS called directly: a range around each call of the libraries; a collector sees what they launch."""
+"""cuDNN and cuBLAS called directly: a range around each library call; a collector records the kernels that they launch."""
 
 import importlib
 from typing import Any, Dict
@@ -16,9 +16,9 @@ class Hooks(Base):
         self.algorithms: Dict[Any, Any] = {}
 
     def configure(self) -> None:
-        """Load the libraries; raise RuntimeError where there is no GPU for them."""
+        """Load the libraries; raise RuntimeError if the run's device is not a GPU."""
         if not self.on_gpu:
-            raise RuntimeError("cudnn needs an NVIDIA GPU (--device cuda); onednn is the same level on a processor")
+            raise RuntimeError("cudnn needs an NVIDIA GPU (--device cuda); onednn is its counterpart on a CPU")
         self.library = importlib.import_module("kernelscope.workloads.cudnn.cuda").Library()
 
     def versions(self) -> Dict[str, Any]:
@@ -26,7 +26,7 @@ class Hooks(Base):
         return {"cudnn": self.library.version(), "numpy": version_of("numpy")}
 
     def settings(self) -> Dict[str, Any]:
-        """Return the settings in force that can make a difference to speed or results."""
+        """Return the current settings that can affect speed or results."""
         return {
             "execution": "calls of the library one by one",
             "default_dtype": "float32",
@@ -38,10 +38,10 @@ class Hooks(Base):
         }
 
     def attach_layers(self, program: Any) -> Dict[str, str]:
-        """Put a range around each call of a library and around the waiting for the result; return how layers are found."""
+        """Put a range around each library call and around the wait for the result; return how layers are found."""
         self.algorithms = program.library.algorithms
         ranged = self.recorder.ranged
         program.steps[:] = [(layer, ranged(execute, "layer", layer, "forward", layer)) for layer, execute in program.steps]
         self.ranged(program, "run", "phase", "call", "other")
         self.ranged(program.library, "fetch", "sync", "fetch", "other")
-        return {"layers": "calls of the libraries, each under its layer's name", "phases": "the same"}
+        return {"layers": "library calls, each under its layer's name", "phases": "the same"}

@@ -1,8 +1,8 @@
-"""Keras 2: the hooks of its backend, told which layer is being called while a graph is written.
+"""Keras 2: the hooks of its backend, which also learn which layer is being called while the graph is built.
 
-Its backends Theano, CNTK and MXNet write a graph when layers are called, once, and run it as a whole. So a layer's name is put
-on what its call makes: on Theano's variables in the traces that Theano keeps (see theano_graph), on CNTK's functions as their
-names, on MXNet's nodes as the beginning of theirs.
+The backends Theano, CNTK and MXNet build a graph once, when layers are called, and run it as a whole. So the nodes that a
+layer's call creates are marked with its name: on Theano in the traces that Theano keeps with its variables (see theano.graph),
+on CNTK as the functions' names, on MXNet as the prefix of the nodes' names.
 """
 
 import functools
@@ -22,23 +22,23 @@ _CALLS = ("train_on_batch", "predict_on_batch")
 
 
 class _OnBackend(Hooks):
-    """What is the same on every backend; comes before the backend's own class."""
+    """The part shared by all backends; it precedes the backend's own class in the order of bases."""
 
     backend = ""
 
     def import_keras(self) -> Any:
-        """Choose the backend, import Keras and return it."""
+        """Select the backend, import Keras and return it."""
         os.environ["KERAS_BACKEND"] = self.backend
         return importlib.import_module("keras")
 
     def versions(self) -> Dict[str, Any]:
-        """Return the backend's versions with Keras's first."""
+        """Return the version of Keras, followed by the backend's versions."""
         found = {"keras": self.import_keras().__version__}
         found.update(super(_OnBackend, self).versions())
         return found
 
     def settings(self) -> Dict[str, Any]:
-        """Return the backend's settings with those that Keras has of its own."""
+        """Return the backend's settings and Keras's own."""
         keras, found = self.import_keras(), super(_OnBackend, self).settings()
         found.update(
             backend=self.backend,
@@ -53,7 +53,7 @@ class _OnBackend(Hooks):
             self.ranged(program.model, name, "phase", "call", "other")
 
     def watch_layers(self, around: Callable[..., Any]) -> None:
-        """Have around(name, call, arguments) make each call of a layer, and the loss's, which has the name of a layer."""
+        """Route each layer's call through around(name, call, arguments); so is the loss's call, under the name "loss"."""
         layer = importlib.import_module("keras.engine.base_layer").Layer
         losses: Any = importlib.import_module("kernelscope.workloads.keras2.losses")
         original, loss = layer.__call__, losses.loss
@@ -78,12 +78,12 @@ class OnTheano(_OnBackend, theano.Hooks):
     ) + theano.MODULES
 
     def layer_kind(self) -> Any:
-        """Import Keras and return the class of its layers."""
+        """Import Keras and return its class Layer."""
         self.import_keras()
         return importlib.import_module("keras.engine.base_layer").Layer
 
     def attach_layers(self, program: Any) -> Dict[str, str]:
-        """Put ranges around the calls with a batch; return how layers are found."""
+        """Put ranges around the calls that run a batch; return how layers are found."""
         self.range_batches(program)
         return super(OnTheano, self).attach_layers(program)
 
@@ -94,7 +94,7 @@ class OnCntk(_OnBackend, cntk.Hooks):
     backend = "cntk"
 
     def configure(self) -> None:
-        """Import CNTK and Keras; functions get the name of the layer whose call makes them."""
+        """Import CNTK and Keras, and name each function after the layer whose call creates it."""
         super(OnCntk, self).configure()
         self.import_keras()
         self.watch_layers(self._named)
@@ -108,12 +108,12 @@ class OnCntk(_OnBackend, cntk.Hooks):
         return output
 
     def attach_layers(self, program: Any) -> Dict[str, str]:
-        """Put ranges around the calls with a batch and CNTK's own calls; return how layers are found."""
+        """Put ranges around the calls that run a batch and around CNTK's own calls; return how layers are found."""
         self.range_batches(program)
         found = super(OnCntk, self).attach_layers(program)
-        # Keras calls forward, where a user of CNTK calls eval
+        # Keras calls forward; a user of CNTK calls eval
         Patches().wrap(self.cntk.ops.functions.Function, "forward", self.telling(self.saw_function))
-        found["layers"] += ", whose functions bear the names of Keras's layers"
+        found["layers"] += ", whose functions are named after Keras's layers"
         return found
 
 
@@ -122,7 +122,7 @@ def _flat(values: Any) -> List[Any]:
 
 
 def _name_functions(function: Any, name: str, given: Any) -> None:
-    """Name the functions without a name from this one back to what was given, named or of another layer."""
+    """Name the unnamed functions from this one back to the given values, stopping at functions that have a name."""
     waiting, seen = [function], set()
     while waiting:
         function = waiting.pop()
@@ -140,7 +140,7 @@ class OnMxnet(_OnBackend, mxnet.Hooks):
     backend = "mxnet"
 
     def configure(self) -> None:
-        """Import MXNet and Keras; nodes are named after the layer whose call makes them."""
+        """Import MXNet and Keras, and prefix each node's name with the layer whose call creates it."""
         super(OnMxnet, self).configure()
         self.import_keras()
         names: Any = self.mx.name.NameManager
@@ -148,7 +148,7 @@ class OnMxnet(_OnBackend, mxnet.Hooks):
         self._layers = layers
 
         class Scope(names):  # type: ignore[misc]
-            """Puts a layer's name before those that MXNet makes up; names that are given stay."""
+            """Prefixes the names that MXNet makes up with a layer's name; given names stay."""
 
             def __init__(self, layer: str) -> None:
                 super(Scope, self).__init__()
@@ -166,13 +166,13 @@ class OnMxnet(_OnBackend, mxnet.Hooks):
         self.watch_layers(scoped)
 
     def settings(self) -> Dict[str, Any]:
-        """Return MXNet's settings; Keras's model runs as a module, which is a graph."""
+        """Return MXNet's settings; Keras runs its model as a symbolic module."""
         found = super(OnMxnet, self).settings()
         found["execution"] = "symbolic module"
         return found
 
     def attach_layers(self, program: Any) -> Dict[str, str]:
-        """Put ranges around the calls with a batch, the module's parts, and what waits; return how layers are found."""
+        """Put ranges around the calls that run a batch, the module's phases, and waiting; return how layers are found."""
         self.net = program.model
         self.range_batches(program)
         module = self.mx.mod.BucketingModule
@@ -182,16 +182,16 @@ class OnMxnet(_OnBackend, mxnet.Hooks):
         self.range_waiting()
         return {
             "layers": "mx.profiler's operators in the order of the module's graph, whose nodes are named after Keras's layers",
-            "phases": "the module's forward, backward and update; when queued, not when run",
+            "phases": "the module's forward, backward and update; at the time of queueing, not of execution",
         }
 
     def graphs(self) -> List[Dict[str, Any]]:
-        """Return the graph of the executor that ran."""
+        """Return the graph of the executor that ran, as [{"prefix", "nodes"}]."""
         module = self.net._module
         bucket = module._buckets[module._curr_bucket_key]
         nodes = parse_graph(bucket._exec_group.execs[0].debug_str())
         for node in nodes:
             node["phase"] = phase_of(node)
             layer = without_direction(node["name"]).partition("/")[0]
-            node["layer"] = layer if layer in self._layers else _LOSS  # Keras weights the samples' losses outside of layers
+            node["layer"] = layer if layer in self._layers else _LOSS  # Keras weights the samples' losses outside layers
         return [{"prefix": "", "nodes": nodes}]

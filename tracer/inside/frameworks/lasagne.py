@@ -1,4 +1,4 @@
-"""Lasagne: Theano's hooks, told what its layers, losses and updates are."""
+"""Lasagne: Theano's hooks, with Lasagne's layers, losses and updates."""
 
 import importlib
 from typing import Any, Dict, Tuple
@@ -17,12 +17,12 @@ class Hooks(theano.Hooks):
     ) + theano.MODULES
 
     def layer_kind(self) -> Any:
-        """Import Lasagne, after what it needs of a later Theano, and return the class of its layers."""
+        """Import Lasagne, after the shim that it needs with a later Theano, and return its class Layer."""
         importlib.import_module("kernelscope.workloads.lasagne")
         return importlib.import_module("lasagne").layers.Layer
 
     def versions(self) -> Dict[str, Any]:
-        """Return Theano's versions with Lasagne's first."""
+        """Return the versions of Lasagne and of what Theano's hooks report."""
         found = {"lasagne": importlib.import_module("lasagne").__version__}
         found.update(super(Hooks, self).versions())
         return found

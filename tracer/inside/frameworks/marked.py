@@ -22,11 +22,11 @@ class Hooks(Base):
         self.blas = openblas.Calls(recorder)
 
     def configure(self) -> None:
-        """Set the number of threads; the program imports its framework itself."""
+        """Set the number of threads. The program imports its framework itself."""
         openblas.limit_threads(self.spec.get("threads"))
 
     def versions(self) -> Dict[str, Any]:
-        """Return the versions of the framework, numpy and OpenBLAS, as far as they are known."""
+        """Return the versions of the framework, numpy and OpenBLAS, as far as known."""
         return dict(versions_of(self.spec["framework"], "numpy"), openblas=openblas.facts().get("version"))
 
     def attach_layers(self, program: Any) -> Dict[str, str]:
@@ -36,7 +36,7 @@ class Hooks(Base):
         return dict.fromkeys(("layers", "phases"), "functions that the program marks")
 
     def marked(self, owner: Any, name: str, layer: Optional[str], phase: str) -> None:
-        """Record each call of an object's function as work of this layer; of the phase alone if layer is None."""
+        """Record each call of an object's function as this layer's work, or as the phase's alone if layer is None."""
         if self.kernels:
             operator = phase if layer is None else "%s %s" % (self.types[layer], phase)
             setattr(owner, name, self.operators.timed(getattr(owner, name), operator, phase, layer=layer))
@@ -52,6 +52,6 @@ class Hooks(Base):
         self.blas.start()
 
     def stop_operators(self) -> List[str]:
-        """Write what was recorded; return the names of the files."""
+        """Write the recorded operators and calls; return the names of the written files."""
         self.operators.tracing = False
         return [self.operators.write(self.spec["folder"])] + self.blas.stop(self.spec["folder"])

@@ -1,8 +1,8 @@
-"""Timing of what CNTK calls in MKL: deep-neural-network primitives, which no verbose mode prints, and BLAS.
+"""Times CNTK's calls of MKL: BLAS, and the deep-neural-network primitives, which no verbose mode prints.
 
-CNTK 2.7 computes convolutions with the primitives of MKL 2017 and 2018 (mkl_dnn.h). Each is created once, with its shapes,
-and executed every step; layouts are converted by primitives of their own. So a forward convolution, its data gradient, its
-weight gradient and each conversion show apart, with real start and end. BLAS calls are recorded the same way.
+CNTK 2.7 computes convolutions with the primitives of MKL 2017 and 2018 (mkl_dnn.h). Each primitive is created once, with its
+shapes, and executed every step; layout conversions are primitives too. A forward convolution, its data gradient, its weight
+gradient and each conversion therefore show separately, with their real start and end. BLAS calls are recorded the same way.
 
 Sources: Intel MKL 2018 Developer Reference, chapter "Deep Neural Network Functions"; reference BLAS (netlib.org/blas).
 """
@@ -39,7 +39,7 @@ _FIELDS = ("thread", "start_ns", "end_ns", "function", "kind", "dtype", "problem
 def convolution_problem(
     source: Sequence[int], result: Sequence[int], weights: Sequence[int], strides: Sequence[int], offsets: Sequence[int]
 ) -> str:
-    """Return a convolution's dimensions as oneDNN writes them; sizes are in MKL's order: width, height, channels, samples."""
+    """Return a convolution's dimensions as oneDNN writes them. MKL's order of sizes is width, height, channels, samples."""
     parts = ["mb%d_ic%doc%d" % (source[3], source[2], result[2])]
     for axis, letter in ((1, "h"), (0, "w")):
         values = (source[axis], result[axis], weights[axis], strides[axis], -offsets[axis])
@@ -48,14 +48,14 @@ def convolution_problem(
 
 
 def plain_layout(sizes: Sequence[int], strides: Sequence[int]) -> str:
-    """Return the name of a plain layout: its dimensions' letters, slowest first, where a is the samples' dimension."""
+    """Return the name of a plain layout: a letter per dimension, slowest-varying first; `a` is the batch dimension."""
     letters = "abcdefgh"[: len(sizes)][::-1]  # MKL counts dimensions from the fastest, letters from the slowest
     order = sorted(range(len(sizes)), key=lambda axis: (strides[axis], axis), reverse=True)
     return "".join(letters[axis] for axis in order)
 
 
 def version() -> Optional[str]:
-    """Return the version of the MKL that CNTK brings, such as 2018.0.3, or None when it is not loaded or does not say."""
+    """Return the version of CNTK's bundled MKL, such as 2018.0.3; None if it is not loaded or does not report one."""
     path = interpose.loaded(CALLEE)
     ask = getattr(ctypes.CDLL(path), "MKL_Get_Version_String", None) if path else None
     if ask is None:
@@ -67,22 +67,28 @@ def version() -> Optional[str]:
 
 
 class Calls(object):
-    """The recorded calls. `active` is asked before each is recorded; `install` returns what was made possible."""
+    """The recorded calls. A call is recorded only if active() is true when it has returned.
+
+    rows: tuples of the fields in _FIELDS, times in ns. primitives, layouts: what is known by handle.
+    """
 
     def __init__(self, active: Callable[[], bool]) -> None:
         self.active = active
         self.rows: List[Any] = []
         self.primitives: Dict[Any, Any] = {}  # handle -> (function, kind, dtype, problem, layout, algorithm)
-        self.layouts: Dict[Any, Any] = {}  # handle -> (sizes or None, layout's name)
+        self.layouts: Dict[Any, Any] = {}  # handle -> (sizes or None, name)
         self.library: Any = None
         self._threads: Dict[Any, Any] = {}
 
     def install(self) -> List[str]:
-        """Time CNTK's calls from now on, primitives created before excluded; return the names of the functions timed."""
+        """Time CNTK's calls from now on; primitives created earlier are of unknown kind. Return the hooked functions' names."""
         return self.know() + self.time()
 
     def know(self) -> List[str]:
-        """Know primitives from their creation on, which costs nothing while they run; return the functions that are watched."""
+        """Record each primitive's shapes when it is created, at no cost when it runs; return the names of the hooked functions.
+
+        Returns [] if CNTK or MKL is not loaded, or if calls cannot be intercepted on this platform.
+        """
         caller, callee = interpose.loaded(CALLER), interpose.loaded(CALLEE)
         if caller is None or callee is None or not interpose.supported():
             return []
@@ -90,7 +96,7 @@ class Calls(object):
         return [name for suffix, dtype in _TYPES for name in self._install_creation(suffix, dtype)]
 
     def time(self) -> List[str]:
-        """Time CNTK's calls from now on; return the names of the functions timed."""
+        """Time CNTK's calls from now on, after `know`; return the names of the timed functions."""
         if self.library is None:
             return []
         done = [name for suffix, _ in _TYPES for name in self._install_execution(suffix)]
@@ -99,7 +105,7 @@ class Calls(object):
         return done
 
     def untime(self, functions: Iterable[str]) -> None:
-        """Time these functions no longer."""
+        """Stop timing these functions."""
         if self.library is not None:
             self.library.restore(functions)
 
@@ -143,7 +149,7 @@ class Calls(object):
             done += self._replace("cblas_" + letter + name, result, arguments, make)
         return done
 
-    # Each of the following returns make(original) for Library.replace.
+    # Each of the following methods returns make(original) for Library.replace.
 
     def _plain_layouts(self) -> Callable[..., Any]:
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -178,7 +184,7 @@ class Calls(object):
                 if status == 0:
                     source, result, weights, strides, offsets = arguments[3 + groups : 8 + groups]
                     problem = None
-                    if arguments[2 + groups] == 4:  # dimensions: two of space, channels, samples
+                    if arguments[2 + groups] == 4:  # two spatial dimensions, channels, samples
                         problem = convolution_problem(source[:4], result[:4], weights[:2], strides[:2], offsets[:2])
                     self.primitives[handle[0]] = (name, kind, dtype, problem, None, _ALGORITHMS.get(arguments[1]))
                 return status
@@ -208,7 +214,7 @@ class Calls(object):
     def _deletions(self) -> Callable[..., Any]:
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
             def delete(primitive: Any) -> Any:
-                self.primitives.pop(primitive, None)  # its handle may come back as another primitive's
+                self.primitives.pop(primitive, None)  # another primitive may get the same handle
                 return original(primitive)
 
             return delete
@@ -243,7 +249,7 @@ class Calls(object):
                 original(order, first, second, m, n, k, *rest)
                 end = now_ns()
                 if self.active():
-                    if order != _COLUMN_MAJOR:  # the same product, transposed: how the Fortran routine is called
+                    if order != _COLUMN_MAJOR:  # the Fortran routine computes the same product, transposed
                         first, second, m, n = second, first, n, m
                     flags = _TRANSPOSE.get(first, "?") + _TRANSPOSE.get(second, "?")
                     problem = "m%d n%d k%d" % (m, n, k)
@@ -270,7 +276,7 @@ class Calls(object):
         return make
 
     def write(self, out: IO[bytes]) -> None:
-        """Write the calls as JSON Lines into a binary file; a matrix product's transposition flags are in `transpose`."""
+        """Write the calls as JSON Lines to a binary file. Matrix products have their transposition flags in `transpose`."""
         for row in self.rows:
             fields = dict(zip(_FIELDS, row))
             fields["transpose"] = fields.pop("algorithm") if fields["kind"] == "gemm" else None

@@ -1,4 +1,4 @@
-"""oneDNN called directly: a range around the execution of each primitive, and oneDNN's own lines of what it executed."""
+"""oneDNN called directly: a range around the execution of each primitive, and the lines that oneDNN prints for it."""
 
 import importlib
 import os
@@ -12,14 +12,14 @@ from kernelscope.tracer.inside.ranges import Recorder
 class Hooks(Base):
     """What a pass records of a program on oneDNN."""
 
-    KERNELS_VARIABLES = {"ONEDNN_VERBOSE": "1", "ONEDNN_VERBOSE_TIMESTAMP": "1"}  # it prints each call with the wall clock's time
+    KERNELS_VARIABLES = {"ONEDNN_VERBOSE": "1", "ONEDNN_VERBOSE_TIMESTAMP": "1"}  # print each call, with wall-clock time
 
     def __init__(self, spec: Dict[str, Any], recorder: Recorder) -> None:
         super(Hooks, self).__init__(spec, recorder)
         self.version: Any = None
 
     def configure(self) -> None:
-        """Set the number of threads, for builds that compute through SYCL and through OpenMP, and load the library."""
+        """Set the number of threads, for SYCL and OpenMP builds alike, and load the library."""
         if self.spec.get("threads"):
             for name in ("DPCPP_CPU_NUM_CUS", "OMP_NUM_THREADS"):
                 os.environ[name] = str(self.spec["threads"])
@@ -34,7 +34,7 @@ class Hooks(Base):
         }
 
     def settings(self) -> Dict[str, Any]:
-        """Return the settings in force that can make a difference to speed or results."""
+        """Return the current settings that can affect speed or results."""
         runtimes = {1: "sequential", 2: "OpenMP", 4: "TBB", 8: "thread pool", 512: "SYCL"}
         return {
             "threads": int(self.spec.get("threads") or 0) or cores(),
@@ -45,12 +45,12 @@ class Hooks(Base):
         }
 
     def attach_layers(self, program: Any) -> Dict[str, str]:
-        """Put a range around the execution of each primitive and around the waiting for them; return how layers are found."""
+        """Put a range around the execution of each primitive and around the wait for them; return how layers are found."""
         ranged = self.recorder.ranged
         program.steps[:] = [(layer, ranged(execute, "layer", layer, "forward", layer)) for layer, execute in program.steps]
         self.ranged(program, "run", "phase", "call", "other")
         self.ranged(program.library, "wait", "sync", "wait", "other")
         return {
-            "layers": "executions of primitives, each under its layer's name",
-            "phases": "the same; what is between them is the call of the library",
+            "layers": "the execution of each primitive, under its layer's name",
+            "phases": "the same; time between primitives belongs to the library call",
         }

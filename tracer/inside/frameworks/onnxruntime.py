@@ -1,7 +1,7 @@
-"""ONNX Runtime: a range around each run of a session, and its own profiler for what happens inside.
+"""ONNX Runtime: a range around each run of a session, and ONNX Runtime's own profiler for what happens inside.
 
-The profiler is switched on before a session is made, so the program makes its session again for the kernels pass. It records
-each node of the optimized graph with its time in whole microseconds, and when it was started by the wall clock.
+The profiler can only be switched on before a session is created, so the kernels pass creates the program's session again. It
+records each node of the optimized graph, with times in whole microseconds from its own start, whose wall-clock time is known.
 """
 
 import importlib
@@ -25,9 +25,9 @@ class Hooks(Base):
         self.program: Any = None
 
     def configure(self) -> None:
-        """Import ONNX Runtime; its threads are set by the program, which makes the session."""
+        """Import ONNX Runtime; raise ValueError for a GPU. The program sets the threads when it creates the session."""
         if self.on_gpu:
-            raise ValueError("onnxruntime: device cuda is not supported: the environment holds the build for processors")
+            raise ValueError("onnxruntime: device cuda is not supported: the environment has the CPU build")
         importlib.import_module("onnxruntime")
 
     def versions(self) -> Dict[str, Any]:
@@ -35,7 +35,7 @@ class Hooks(Base):
         return versions_of("onnxruntime", "onnx", "numpy")
 
     def settings(self) -> Dict[str, Any]:
-        """Return the settings in force that can make a difference to speed or results."""
+        """Return the current settings that can affect speed or results."""
         found = {"cores": cores(), "execution": "graph optimized when the session is made", "default_dtype": "float32"}
         if self.program is None:
             return dict(found, threads=int(self.spec.get("threads") or 0) or cores())
@@ -50,7 +50,7 @@ class Hooks(Base):
         )
 
     def attach_layers(self, program: Any) -> Dict[str, str]:
-        """Put a range around the session's run, in the kernels pass of a session with a profiler; return how layers are found."""
+        """Put a range around the session's run; the kernels pass first reopens it with a profiler. Say how layers are found."""
         self.program = program
         if self.kernels:
             program.options.enable_profiling = True
@@ -58,14 +58,14 @@ class Hooks(Base):
             program.open()
         self.ranged(program.session, "run", "phase", "call", "other")
         if not self.kernels:
-            return {"layers": "none: a session runs no Python; the kernels pass finds them by nodes' names", "phases": "calls"}
+            return {"layers": "none: a session runs no Python; the kernels pass finds them by node names", "phases": "calls"}
         return {
-            "layers": "names of the optimized graph's nodes; of what it fused, the layer that computes",
+            "layers": "node names of the optimized graph; a fused node belongs to the layer that computes",
             "phases": "inference only",
         }
 
     def stop_operators(self) -> List[str]:
-        """Stop the session's profiler; keep its trace, and when it began, in the pass's folder; return the trace's name."""
+        """Stop the session's profiler; keep its trace and start time in the pass's folder; return the trace's file name."""
         session = self.program.session
         with open(os.path.join(self.spec["folder"], START_FILE), "w") as out:
             json.dump({"wall_ns": session.get_profiling_start_time_ns()}, out)

@@ -1,4 +1,4 @@
-"""OpenBLAS as numpy brings it: it prints nothing, so numpy's calls of it are timed by redirecting them (see interpose)."""
+"""The OpenBLAS bundled with numpy. It prints nothing, so numpy's calls are redirected and timed (see interpose)."""
 
 import ctypes
 import re
@@ -14,14 +14,17 @@ CALLER, CALLEE = "_multiarray_umath", "libopenblas"
 
 
 def limit_threads(threads: Optional[int]) -> None:
-    """Let OpenBLAS and OpenMP use this many threads, read when numpy is imported; None leaves their defaults."""
+    """Limit OpenBLAS and OpenMP to this many threads; None keeps their defaults. Call it before numpy is imported."""
     if threads:
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ[name] = str(threads)
 
 
 def facts() -> Dict[str, Any]:
-    """Return {"version", "threads", "core"} of the OpenBLAS that is loaded, as far as it says; core: which code it chose."""
+    """Return {"version", "threads", "core"} of the loaded OpenBLAS, as far as it reports them; {} if none is loaded.
+
+    core: the processor type whose code it uses.
+    """
     path = interpose.loaded(CALLEE)
     if path is None:
         return {}
@@ -41,7 +44,7 @@ def facts() -> Dict[str, Any]:
 
 
 class Calls(object):
-    """numpy's calls of OpenBLAS inside of steps, from `start` on. notice: called when one of them has returned."""
+    """numpy's OpenBLAS calls inside steps, from `start` on. notice: called whenever one of them has returned."""
 
     def __init__(self, recorder: Recorder, notice: Optional[Callable[[], Any]] = None) -> None:
         def active() -> bool:
@@ -53,7 +56,7 @@ class Calls(object):
         self.functions: List[Any] = []
 
     def start(self) -> List[str]:
-        """Time the calls from now on; return the names of the functions that are timed, none where that is impossible."""
+        """Time the calls from now on; return the names of the timed functions, [] if calls cannot be timed."""
         caller, callee = interpose.loaded(CALLER), interpose.loaded(CALLEE)
         if caller and callee and interpose.supported():
             self.calls.library = interpose.Library(caller, callee)
@@ -61,15 +64,15 @@ class Calls(object):
         return self.functions
 
     def times(self, first: int) -> List[Tuple[int, int]]:
-        """Return [(start, end)] of the calls from this number on."""
+        """Return [(start, end)] in ns of the calls from this number on."""
         return [(row[1], row[2]) for row in self.calls.rows[first:]]
 
     def count(self) -> int:
-        """Return how many calls there were."""
+        """Return the number of calls so far."""
         return len(self.calls.rows)
 
     def stop(self, folder: str) -> List[str]:
-        """Time no longer and write the calls into the pass's folder; return the names of the files written."""
+        """Stop timing and write the calls to the pass's folder; return the names of the written files."""
         self.calls.untime(self.functions)
         if not self.functions:
             return []

@@ -1,14 +1,14 @@
 """The framework-specific part of profiling an unmodified script: one class Adapter per framework.
 
-Steps. `key` identifies what ends a step: an optimizer, a trainer, a model that is called. If several end in turn (two
+Steps: `key` identifies what ends a step: an optimizer, a trainer, a model that is called. If several end in turn (two
 optimizers in one loop, encoder and decoder), `rounds` chooses the one that ends a full round, so an adapter reports all of them
 and chooses none. A step lasts from one end to the next and includes everything in between. `training` is False for inference
 calls, which end steps only as long as nothing trains. If a framework runs on top of another that also has an adapter (Keras on
-torch), the one with the higher `rank` ends the steps and is the run's framework.
+torch), the adapter with the higher `rank` ends the steps, and its framework is the run's framework.
 
 Layers are named by their full path in the model, as the framework's users write it (features.3.conv1). Repeated calls within
 one call of the model are numbered from the second on: "relu (2)". Code that Python cannot see into (torch.compile, tf.function,
-hybridised blocks) is one layer, and the methods give its name and the reason, unless names recorded by the framework say more.
+hybridized blocks) is one layer, whose name and reason the methods give, unless names recorded by the framework say more.
 
 An adapter must not change what the script computes, prints or writes, and must not keep the script's objects alive once
 detached. It may raise anything: `recording` turns every exception into a reason in the run folder and lets the script go on.
@@ -32,17 +32,18 @@ class Base(object):
     The methods are listed in the order in which they are called. All calls come from the thread that imports or steps, and no
     method is called twice at the same time.
 
-    searching: wrappers in place until it is known what ends a step; stepping: while steps are recorded; ranging: while ranges
-    are recorded; profiling: while our profiler runs. library: the source of versions and settings.
+    Wrappers are in place for different times. searching: until it is known what ends a step; stepping: while steps are
+    recorded; ranging: while ranges are recorded; profiling: while our profiler runs. library: the source of versions and
+    settings.
     """
 
     framework = ""  # as in run.json and in the names of analysis.attribution.frameworks
-    rank = 0  # among frameworks that report steps, the one with the highest rank counts
-    queues = False  # whether a step can end while its work is still queued; each window's end must then wait for that work
+    rank = 0  # of the frameworks that report steps, the one with the highest rank counts
+    queues = False  # whether a step can end while its work is still queued; if so, the end of a window waits for that work
 
-    compiled: Any = None  # what was compiled so far, with mark() and since(mark) (see compilations); None if unknown
+    compiled: Any = None  # all compilations so far, with mark() and since(mark) (see compilations); None if unknown
     stamps = False  # whether oneDNN is set to print the time of each call, and has printed one by the time `printing` returns
-    prints = True  # whether any library prints its calls: catching that output costs time between steps
+    prints = True  # whether any library prints its calls; catching that output costs time between steps
 
     def __init__(self, recording: Any) -> None:
         self.recording = recording
@@ -51,7 +52,7 @@ class Base(object):
         self._calls = threading.local()  # depth: number of open calls on a thread
 
     def watch(self) -> None:
-        """Find steps: from now on call recording.stepped(self, key) whenever a step may have ended."""
+        """Look for steps: from now on, call recording.stepped(self, key) whenever a step may have ended."""
         raise NotImplementedError
 
     def found(self, key: Any) -> None:
@@ -66,14 +67,14 @@ class Base(object):
         return ""
 
     def unseen(self) -> ContextManager[None]:
-        """Return a context that hides our own calls of the framework from whatever watches its calls for the program."""
+        """Return a context that hides our own calls of the framework from anything that watches the program's calls."""
         return contextlib.suppress(*())  # does nothing; nullcontext is new in Python 3.7
 
     def attach(self, recorder: Recorder, kernels: bool) -> Dict[str, Any]:
-        """Layers and kernels passes: put ranges around phases and layers; return how they are found.
+        """Layers and kernels passes: put ranges around phases and layers; return how each is found.
 
-        Open ranges with recorder.push(category, name, layer, phase) and close them with recorder.close(number), because a step
-        may end within them.
+        Open a range with recorder.push(category, name, layer, phase) and close it with recorder.close(number), because a step
+        may end within it.
         """
         return {"layers": "none", "phases": "none"}
 
@@ -82,9 +83,9 @@ class Base(object):
         return budget.Costs(bare_ns)
 
     def keep(self, kept: Dict[str, Set[str]], phases: bool) -> bool:
-        """Layers pass, between two steps: from now on put ranges around these layers only, and around phases if `phases`.
+        """Layers pass, between two steps: from now on, put ranges around these layers only, and around phases if `phases`.
 
-        Return False if all ranges stay. See budget.Choice.
+        Return False if all ranges stay in place. See budget.Choice.
         """
         return False
 
@@ -92,21 +93,21 @@ class Base(object):
         """Kernels pass, after attach: start the framework's own operator trace."""
 
     def part_operators(self) -> List[str]:
-        """Kernels pass, between two steps: write the trace so far and start another; return the names of the files written.
+        """Kernels pass, between two steps: write the trace so far and start another; return the names of the written files.
 
-        An empty list means that the trace cannot be split: the pass then ends when the trace has grown large.
+        An empty list means that the trace cannot be split; the pass then ends when the trace has grown large.
         """
         return []
 
     def printing(self, on: bool) -> Dict[str, str]:
-        """Let libraries print each of their calls, or stop it; return {library: reason} for those that cannot be switched."""
+        """Make libraries print each of their calls, or stop it; return {library: reason} for those that cannot be switched."""
         return {}
 
     def replaced(self) -> Optional[str]:
         """Return the name of a function that reported steps and that the script has since replaced; None if there is none."""
 
     def settle(self) -> None:
-        """Wait for work queued on a device: before a pass, and at the end of its last step, as part of that step."""
+        """Wait for work queued on a device. Called before a pass, and at the end of its last step, as part of that step."""
 
     def device_clock(self) -> Any:
         """Return a clock with mark() and ends() that says when the device finished each step; None if the host's clock does."""
@@ -117,9 +118,9 @@ class Base(object):
         return []
 
     def warm_up(self) -> None:
-        """Kernels pass of a whole program, before it goes on: trigger what libraries do on the first call that they report.
+        """Kernels pass of a whole program, before it goes on: trigger what libraries do on their first reported call.
 
-        Some measure clocks then, for example. In other passes that falls into steps that do not count.
+        Some libraries measure clocks then, for example. In other passes this happens in steps that do not count.
         """
 
     def interruptible(self) -> bool:
@@ -127,7 +128,7 @@ class Base(object):
         return True
 
     def drop_operators(self) -> None:
-        """Make `stop_operators` write nothing if writing takes long, because nobody will read the trace."""
+        """Make `stop_operators` write nothing if writing takes long: nobody will read the trace."""
 
     def detach(self) -> None:
         """Remove what `attach` installed."""
@@ -139,10 +140,10 @@ class Base(object):
         self.stepping.undo()
 
     def forked(self) -> None:
-        """In a forked process: remove what would make it behave differently than without us."""
+        """In a forked process: remove anything that would make it behave differently than without us."""
 
     def process_rank(self) -> Optional[int]:
-        """Return this process's rank, from 0, among those that train one model together; None if nothing says so."""
+        """Return this process's rank, from 0, among the processes that train one model together; None if unknown."""
 
     def versions(self) -> Dict[str, Any]:
         """Return the versions, as workload.Hooks.versions does."""
@@ -153,12 +154,12 @@ class Base(object):
         return {} if self.library is None else self.library.settings()
 
     def described(self) -> Dict[str, Any]:
-        """Describe the model and its use as {"batch", "device", "network"}; None for what is unknown.
+        """Describe the model and its use as {"batch", "device", "network"}; values are None if unknown.
 
-        batch: the samples of a step. If the number is an inference that may be wrong, "batch_source" says what it is based on.
+        batch: the samples of a step. If the number is inferred and may be wrong, "batch_source" says what it is based on.
 
-        network: as returned by `network` below, with layers named as in ranges and in the order of their calls; other keys are
-        those of workloads.networks.as_dict.
+        network: as returned by `network` below, with layers named as in ranges and in the order of their calls; any other keys
+        are those of workloads.networks.as_dict.
         """
         return {"batch": None, "device": "cpu", "network": None}
 
@@ -182,7 +183,7 @@ class Base(object):
         return called
 
     def trained(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap the function: once it is called, only training steps count."""
+        """Wrap the function: once it has been called, only training steps count."""
 
         def training(*arguments: Any, **keywords: Any) -> Any:
             self.recording.trains = True
@@ -201,7 +202,7 @@ class Base(object):
         return evaluated
 
     def giving_way(self, profiler: str) -> Callable[[Any], Any]:
-        """Return a wrapper for the start of the script's own profiler: ours ends then, because only one can run."""
+        """Return a wrapper for the start of the script's own profiler, which ends ours, because only one can run."""
 
         def around(original: Callable[..., Any]) -> Callable[..., Any]:
             def started(*arguments: Any, **keywords: Any) -> Any:
@@ -214,7 +215,7 @@ class Base(object):
 
 
 class Seen(object):
-    """The script's objects of one kind, in the order in which they were seen. It keeps none of them alive."""
+    """The script's objects of one kind, in the order in which they were first seen. It keeps none of them alive."""
 
     def __init__(self) -> None:
         self._known: List[Any] = []
@@ -235,7 +236,7 @@ class Seen(object):
 
 
 def numbered(layer: str, count: int) -> str:
-    """Return the name of a layer's call with this number within one call of the model."""
+    """Return the name of a layer's call; count: its number within one call of the model, from 1."""
     if count == 1:
         return layer
     return "%s (%d)" % (layer, count) if count <= MOST_NUMBERED else "%s (%d and later)" % (layer, MOST_NUMBERED + 1)
@@ -249,7 +250,7 @@ def network(title: str, layers: Iterable[Tuple[str, str, Optional[int]]], parame
 
 
 def elements(shape: Iterable[Any]) -> int:
-    """Return the number of elements of an array of this shape; 0 if a size is not known yet (-1 or 0)."""
+    """Return the number of elements of an array of this shape; 0 if a size is still unknown (-1 or 0)."""
     count = 1
     for size in shape:
         count *= max(int(size), 0)

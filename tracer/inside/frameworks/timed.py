@@ -12,7 +12,10 @@ _FIELDS = ("start_ns", "end_ns", "name", "layer", "phase", "shapes", "computes")
 
 
 class Operators(object):
-    """The operators that run inside steps on the loop's thread. Operators nest, and inner ones inherit layer and phase."""
+    """The operators that run inside steps on the loop's thread. Operators nest; inner ones inherit layer and phase.
+
+    rows: tuples of the fields in _FIELDS, times in ns. tracing: whether operators are being recorded.
+    """
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
@@ -32,7 +35,7 @@ class Operators(object):
         self._open.append([now_ns(), name, layer, phase, shapes, False])
 
     def leave(self, computes: Optional[bool] = None) -> None:
-        """End the innermost operator. computes: whether its own time is computation; by default, if it called no other."""
+        """End the innermost operator. computes: whether its own time is computation; by default, if it called no other one."""
         opened = self._open.pop()
         if opened is not None:
             start, name, layer, phase, shapes, called = opened
@@ -46,7 +49,7 @@ class Operators(object):
         shapes: Optional[Callable[..., Any]] = None,
         layer: Optional[str] = None,
     ) -> Callable[..., Any]:
-        """Wrap the function so that each call is an operator that computes. shapes: makes their text from the arguments."""
+        """Wrap the function to record each call as an operator that computes. shapes: makes their text from the arguments."""
 
         def call(*arguments: Any, **keywords: Any) -> Any:
             self.enter(name, layer, phase, shapes=shapes(*arguments) if shapes and self.tracing else None)

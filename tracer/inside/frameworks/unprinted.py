@@ -1,4 +1,4 @@
-"""Keep a library's messages out of the script's stderr while we call it; all other output still gets there."""
+"""Keeps a library's messages out of the script's stderr while we call it; all other output still gets there."""
 
 import re
 import tempfile
@@ -8,7 +8,7 @@ from kernelscope.tracer.inside.own import os
 
 
 class Unprinted(object):
-    """A context in which lines on stderr that match `pattern` (bytes) are not printed."""
+    """A context in which lines written to stderr that match `pattern` (bytes) are dropped; the others appear at its end."""
 
     def __init__(self, pattern: bytes) -> None:
         self._pattern = re.compile(pattern)

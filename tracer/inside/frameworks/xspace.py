@@ -1,4 +1,4 @@
-"""The trace of XLA's profiler, which TensorFlow and JAX share: an XSpace in protobuf, kept without the machine's name."""
+"""The trace of XLA's profiler, which TensorFlow and JAX share: a protobuf XSpace, stored without the machine's name."""
 
 import glob
 import shutil
@@ -12,7 +12,7 @@ _LENGTH_DELIMITED = 2
 
 
 def keep(profile: Any, folder: str) -> List[str]:
-    """Move the newest trace of a profile's folder into a pass's folder; return the names of the files written.
+    """Move the newest trace in a profile's folder to a pass's folder; return the names of the written files, if any.
 
     The profiler puts the machine's name into the file's name and into one field of its content; neither is kept. The profile's
     folder is removed.
@@ -28,19 +28,22 @@ def keep(profile: Any, folder: str) -> List[str]:
 
 
 def write(content: bytes, folder: str) -> List[str]:
-    """Write a serialised trace into a pass's folder, without the machine's name; return the names of the files written."""
+    """Write a serialised trace to a pass's folder, without the machine's name; return the names of the written files."""
     with open(os.path.join(folder, TRACE_FILE), "wb") as target:
         target.write(without_field(content, _HOST_NAMES_FIELD))
     return [TRACE_FILE]
 
 
 def without_field(message: bytes, number: int) -> bytes:
-    """Return a protobuf message without its top-level, length-delimited field `number`; all other bytes stay as they are."""
+    """Return a protobuf message without its top-level field `number`; all other bytes stay as they are.
+
+    A message with a top-level field that is not length-delimited is returned unchanged.
+    """
     kept, start = [], 0
     while start < len(message):
         key, position = _varint(message, start)
         if key & 7 != _LENGTH_DELIMITED:
-            return message  # not the message that this knows: better whole than cut in the wrong place
+            return message  # not an XSpace as we know it: keep it whole rather than cut it in the wrong place
         length, position = _varint(message, position)
         if key >> 3 != number:
             kept.append(message[start : position + length])
@@ -49,7 +52,7 @@ def without_field(message: bytes, number: int) -> bytes:
 
 
 def _varint(data: bytes, position: int) -> Tuple[int, int]:
-    """Return the variable-length integer at `position` and where it ends."""
+    """Return the variable-length integer at `position` and the position after it."""
     value, shift = 0, 0
     while True:
         byte = data[position]

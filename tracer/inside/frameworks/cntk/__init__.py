@@ -1,1 +1,1 @@
-"""CNTK: what is hooked of it, in our workloads and in scripts."""
+"""CNTK: hooks for our workloads and for scripts."""

@@ -1,10 +1,11 @@
 """CNTK's graph as plain data: every primitive node with its operation, shape, inputs and layer.
 
-A layer of cntk.layers is a block with a name. A node belongs to the innermost named block around it; where there is none, to
-its own name; where it has none, to the layer that uses its result, as the parts of an unnamed recurrence inside a named one do.
+A layer of cntk.layers is a block with a name. A node belongs to the innermost named block around it. Without such a block, the
+node's own name is its layer; without a name, it belongs to the layer that uses its result, as do the parts of an unnamed
+recurrence inside a named one.
 
-`Paths` is for models that nobody prepared: every block that is named or has parameters is a layer, with the path of the blocks
-around it; those without a name are numbered by what they are.
+`Paths` is for models whose layers may have no names: every block that is named or has parameters is a layer, with the path of
+the blocks around it; unnamed ones are numbered by operation.
 """
 
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set
@@ -28,7 +29,7 @@ def describe(roots: Sequence[Any]) -> Dict[str, Any]:
         layer = enclosing or function.name or user
         if function.is_block:
             waiting += _variables(function.inputs, graph, layer, enclosing)
-            # visited first: a layer's own nodes and parameters are its own before anything is said of what feeds them
+            # visited first, so that a layer's own nodes and parameters are assigned before the functions that feed them
             waiting.append((function.block_root.root_function, function.name or enclosing, layer))
             continue
         graph["nodes"][function.uid] = _node(function, layer)
@@ -37,7 +38,7 @@ def describe(roots: Sequence[Any]) -> Dict[str, Any]:
 
 
 def _variables(variables: Iterable[Any], graph: Dict[str, Any], layer: Optional[str], enclosing: Optional[str]) -> List[Any]:
-    """Note parameters and inputs among the variables; return the functions that make the others, to be visited."""
+    """Add parameters and inputs among the variables to the graph; return the functions that compute the others, to visit."""
     functions = []
     for variable in variables:
         if variable.is_output:
@@ -58,7 +59,7 @@ def _shape(variable: Any) -> List[int]:
 def _node(function: Any, layer: Optional[str]) -> Dict[str, Any]:
     outputs = function.outputs
     sources = [variable.owner.uid if variable.is_output else variable.uid for variable in function.inputs]
-    # `function.attributes` is left alone: CNTK ends the process when one of them is an axis that is not static
+    # `function.attributes` must not be read: CNTK ends the process if one of them is an axis that is not static
     return {
         "op": function.op_name,
         "layer": layer,
@@ -67,21 +68,21 @@ def _node(function: Any, layer: Optional[str]) -> Dict[str, Any]:
     }
 
 
-_RESHAPING = ("TransposeAxes", "Reshape")  # what is done to a parameter first says little of its layer
+_RESHAPING = ("TransposeAxes", "Reshape")  # first operations on a parameter that say little about its layer's type
 
 
 class Paths(object):
-    """The graph as `describe` returns it, of models whose layers may have no names. types: (type, parameters) of each layer."""
+    """The graph, as `describe` returns it, of models whose layers may have no names. types: layer -> (type, parameters)."""
 
     def __init__(self) -> None:
         self.graph: Any = {"nodes": {}, "parameters": {}, "inputs": {}}
         self.types: Dict[Any, Any] = {}
         self._seen: Set[Any] = set()
-        self._numbers: Dict[Any, Any] = {}  # (path around, operation) -> how many had no name
-        self._weights: Dict[Any, Any] = {}  # uid of a node that is computed from parameters only -> the layer that these name
+        self._numbers: Dict[Any, Any] = {}  # (enclosing path, operation) -> number of unnamed ones so far
+        self._weights: Dict[Any, Any] = {}  # uid of a node computed from parameters only -> the layer that these name
 
     def add(self, root: Any, title: Optional[str] = None) -> None:
-        """Add everything under a function, in the order of computation; `title` is what its root is called if it has no name."""
+        """Add everything under a function, in the order of computation. title: the name of its root, if it has none."""
         waiting: List[Any] = [(root.root_function, None, False)]
         top = root.root_function
         while top.op_name == "Combine" and len(top.inputs) == 1 and top.inputs[0].is_output:
@@ -103,7 +104,7 @@ class Paths(object):
                 self.graph["nodes"][function.uid] = _node(function, layer)
 
     def _layer(self, function: Any, around: Optional[str], title: Optional[str]) -> str:
-        """Return the layer of a function inside of the layer `around`, if any: of a block its own if it is one."""
+        """Return the layer of a function inside the layer `around` (None: at the top); a block may be a layer itself."""
         if around is not None and not (function.is_block and (function.name or len(function.parameters))):
             return around
         own = function.name or title
@@ -120,7 +121,7 @@ class Paths(object):
         return layer
 
     def _named_by_parameters(self, function: Any) -> Optional[str]:
-        """Return the one layer that the parameters of a node name, as Keras does (dense_1/kernel), or None."""
+        """Return the layer that a node's parameters name, as in Keras (dense_1/kernel); None if they name none or several."""
         found, only = set(), True
         for variable in function.inputs:
             if variable.is_output:

@@ -1,9 +1,8 @@
-"""CNTK itself, whoever uses it: its versions, the settings in force, its profiler's timeline of nodes, and calls of MKL.
+"""The part shared by workloads and scripts: CNTK's versions and settings, its profiler's timeline of nodes, and MKL calls.
 
-CNTK runs a whole minibatch in one call of its library, so Python ranges tell the call from what Python does around it, and
-layers come from the nodes: with node timing on, the profiler writes begin and end of every node, forward and backward, and the
-graph says to which layer a node belongs. CNTK keeps times of its own clock; they are tied to ours through the calls that contain
-them.
+CNTK runs a whole minibatch in one call of its library, so Python ranges only separate that call from the Python around it.
+Layers come from the nodes: with node timing on, the profiler writes the begin and end of every node, forward and backward, and
+the graph gives each node's layer. CNTK's times are of its own clock; the calls that contain them tie them to ours.
 """
 
 import glob
@@ -24,14 +23,14 @@ TIMELINE_FILE = "operators.cntk.json"
 GRAPH_FILE = "graph.json"
 CALLS_FILE = "calls.mkl.jsonl"
 PROFILER_BYTES = 256 << 20  # address space for events; only what is written becomes resident
-CALL = "cntk call"  # the range around a call of CNTK's library: the timeline's events are tied to our clock by it
+CALL = "cntk call"  # the range around a call of CNTK's library; it ties the timeline's events to our clock
 _PLAIN_BYTES = 200000  # larger files are compressed
 
 
 class Library(object):
-    """CNTK as it was imported. recorder: tells whether a step runs, None between passes. trainers: those that are known.
+    """CNTK as it was imported. recorder: tells whether a step is running; None between passes. trainers: those in use.
 
-    diagnosing: what was switched on that costs time, setting -> value, as far as that was noticed.
+    diagnosing: setting -> value of the diagnostics that were switched on and cost time, as far as noticed.
     """
 
     def __init__(self, cntk: Any, recorder: Optional[Recorder] = None) -> None:
@@ -45,7 +44,7 @@ class Library(object):
         self._started: Dict[Any, Any] = {}
 
     def versions(self) -> Dict[str, Any]:
-        """Return the versions of cntk, numpy and, where it says so, MKL."""
+        """Return the versions of CNTK, numpy and, if it reports one, MKL."""
         found = versions_of("cntk", "numpy")
         mkl = mkl_calls.version()
         if mkl:
@@ -53,7 +52,7 @@ class Library(object):
         return found
 
     def settings(self) -> Dict[str, Any]:
-        """Return the settings in force."""
+        """Return the current settings."""
         cntk = self.cntk
         return {
             "threads": cntk.cntk_py.get_max_num_cputhreads(),
@@ -73,7 +72,7 @@ class Library(object):
         }
 
     def range_calls(self, patches: Patches, recorder: Recorder) -> None:
-        """Put ranges around CNTK's calls: those of Python, and within them what its library does."""
+        """Put ranges around CNTK's calls: its Python functions, and within them the calls of its library."""
         cntk, library = self.cntk, self.cntk.cntk_py
         for owner, name, category, phase, label in (
             (cntk.Trainer, "train_minibatch", "phase", "other", "train_minibatch"),
@@ -89,7 +88,7 @@ class Library(object):
                 patches.wrap(owner, name, recorder.around(category, label, phase))
 
     def start_profiler(self, folder: str, synchronise: bool) -> None:
-        """Start CNTK's profiler; the times around its start tell roughly where its clock begins. synchronise: with a GPU."""
+        """Start CNTK's profiler, and note the time before and after: roughly where its clock begins. synchronise: for a GPU."""
         self._folder = tempfile.mkdtemp(prefix="cntk-profiler-", dir=folder)
         before = now_ns()
         self.cntk.debugging.start_profiler(self._folder, synchronise, PROFILER_BYTES)
@@ -97,7 +96,7 @@ class Library(object):
         self.cntk.debugging.enable_profiler()
 
     def stop_profiler(self, folder: str, graph: Dict[str, Any], batch: Optional[int] = None) -> List[str]:
-        """Stop the profiler and write the timeline, this graph and the timed calls; return the files' names."""
+        """Stop the profiler and write the timeline, this graph and the timed calls; return the names of the written files."""
         self.cntk.debugging.stop_profiler()
         files = [self._keep_timeline(folder), self._write_graph(folder, dict(graph, batch=batch))]
         if self.timed_functions:
@@ -134,5 +133,5 @@ def _compressible(name: str, size: int) -> str:
 
 
 def _open(path: str) -> Any:
-    """Open a file to write bytes into, compressed if its name says so; without a time stamp, so that equal input is equal."""
+    """Open a file for writing bytes; .gz is compressed, without a time stamp, so that equal input gives equal files."""
     return gzip.GzipFile(path, "wb", mtime=0) if path.endswith(".gz") else open(path, "wb")

@@ -1,8 +1,8 @@
 """CNTK: steps end with Trainer.train_minibatch, a minibatch of a training session or a learner's update, or with evaluations.
 
-One call of CNTK's library runs a whole minibatch, so layers come from the nodes: its profiler writes begin and end of each while
-kernels are recorded, and the graph says to which layer a node belongs. Primitives of MKL are known from their creation on, as
-those of a model that runs are created before anything is recorded; calls are timed in the kernels pass only.
+One call of CNTK's library runs a whole minibatch, so layers come from the nodes: in the kernels pass, CNTK's profiler writes
+the begin and end of each node, and the graph gives its layer. MKL primitives are registered when they are created, because a
+running model's are created before anything is recorded; calls are timed in the kernels pass only.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ from kernelscope.tracer.inside.frameworks.cntk.library import CALL, Library
 from kernelscope.tracer.inside.frameworks.script import Base, Seen, network
 from kernelscope.tracer.inside.ranges import Recorder
 
-_NODE_TIMING = "_ZN9Microsoft3MSR4CNTK7Globals18m_enableNodeTimingE"  # a flag that the API can set and not clear
+_NODE_TIMING = "_ZN9Microsoft3MSR4CNTK7Globals18m_enableNodeTimingE"  # a flag that the API can set but not clear
 _LIBRARY = "libCntk.Math"
 
 
@@ -23,7 +23,7 @@ class Adapter(Base):
     """See `Base` for the order of calls."""
 
     framework = "cntk"
-    prints = False  # calls of MKL are timed
+    prints = False  # MKL calls are timed instead
 
     def __init__(self, recording: Any) -> None:
         super(Adapter, self).__init__(recording)
@@ -33,8 +33,8 @@ class Adapter(Base):
         self.library = Library(cntk)
         self._recorder: Any = None
         self._open: Any = None  # the range of a training session's minibatch
-        self._reads = False  # whether a session's source is written in Python, which tells where reading ends
-        self._trainers = Seen()  # those that were used
+        self._reads = False  # whether a session's source is written in Python, which shows where reading ends
+        self._trainers = Seen()  # trainers that were used
         self._sessions: Any = weakref.WeakKeyDictionary()  # training session -> weak reference to its trainer
         self._roots: Dict[Any, Any] = {}  # uid -> functions that were evaluated while ranges were recorded
         self._graph = Paths()
@@ -79,7 +79,7 @@ class Adapter(Base):
         return made
 
     def _session_ending(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """CNTK's library runs a session's minibatches and tells Python their ends: all in between is one call of the library."""
+        """Wrap the callback at a minibatch's end. The library runs the session: from one end to the next is one call of it."""
 
         def on_minibatch_end(session: Any, *arguments: Any) -> Any:
             self._close()
@@ -95,7 +95,7 @@ class Adapter(Base):
         return on_minibatch_end
 
     def _reading(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """A session asks a source that is written in Python for its minibatch, and then goes on."""
+        """Wrap the reading of a minibatch from a source that is written in Python; the library call continues after it."""
 
         def read(*arguments: Any, **keywords: Any) -> Any:
             self._close()
@@ -134,7 +134,7 @@ class Adapter(Base):
     # --- layers ----------------------------------------------------------------------------------------------------------
 
     def attach(self, recorder: Recorder, kernels: bool) -> Dict[str, Any]:
-        """Open ranges around CNTK's calls; the nodes' layers come from the graph, when the pass is over."""
+        """Put ranges around CNTK's calls. The nodes' layers come from the graph, after the pass."""
         io = self.cntk.io
         self._recorder = self.library.recorder = recorder
         self.library.range_calls(self.ranging, recorder)
@@ -148,20 +148,20 @@ class Adapter(Base):
         }
 
     def detach(self) -> None:
-        """Take the ranges away and let go of the script's objects."""
+        """Remove the ranges and release the script's objects."""
         super(Adapter, self).detach()
         self._recorder = self.library.recorder = self._open = None
         self._roots = {}
 
     def start_operators(self, folder: str) -> None:
-        """Switch node timing on, time the calls of MKL, and start CNTK's profiler."""
+        """Switch node timing on, start timing MKL calls, and start CNTK's profiler."""
         self._folder = folder
         self.cntk.debugging.set_node_timing(True)
         self.library.timed_functions = self.library.calls.time()
         self.library.start_profiler(folder, synchronise=False)
 
     def stop_operators(self) -> List[str]:
-        """Stop the profiler; write its timeline, the graph and the timed calls."""
+        """Stop the profiler; write its timeline, the graph and the timed calls; return the names of the written files."""
         for trainer in self._trainers.alive():
             self._graph.add(trainer.loss_function, "loss")
             if trainer.evaluation_function is not None:
@@ -177,7 +177,7 @@ class Adapter(Base):
     # --- facts -----------------------------------------------------------------------------------------------------------
 
     def settings(self) -> Dict[str, Any]:
-        """Return the settings in force."""
+        """Return the current settings."""
         self.library.trainers = self._trainers.alive()
         try:
             return self.library.settings()
@@ -185,7 +185,7 @@ class Adapter(Base):
             self.library.trainers = []
 
     def described(self) -> Dict[str, Any]:
-        """Return the last minibatch's samples, the device, and the model's layers once the graph was read."""
+        """Return the samples of the last minibatch, the device, and the model's layers once the graph has been read."""
         trainers = self._trainers.alive()
         batch = int(trainers[-1].previous_minibatch_sample_count) if trainers else None
         types = self._graph.types
@@ -194,7 +194,7 @@ class Adapter(Base):
 
 
 def _stop_node_timing() -> None:
-    """Clear the flag where the library exports it; else nodes go on being timed, at some microseconds a minibatch."""
+    """Clear the flag if the library exports it; otherwise nodes stay timed, which costs some microseconds per minibatch."""
     path = interpose.loaded(_LIBRARY)
     if path is not None and hasattr(ctypes.CDLL(path), _NODE_TIMING):
         ctypes.c_bool.in_dll(ctypes.CDLL(path), _NODE_TIMING).value = False

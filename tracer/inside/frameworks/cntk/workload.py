@@ -1,4 +1,4 @@
-"""CNTK in our workloads: ranges around its calls, its profiler's nodes with the graph they come from, and timed calls of MKL."""
+"""CNTK in our workloads: ranges around its calls, its profiler's nodes with their graph, and timed MKL calls."""
 
 import functools
 import os
@@ -12,7 +12,7 @@ from kernelscope.tracer.inside.frameworks.workload import Hooks as Base
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.ranges import Recorder
 
-# functions of CNTK's library that switch something on or off: the setting and what it is then; None: the argument
+# functions of CNTK's library that switch diagnostics: (function, setting, its new value; None: the argument)
 _DIAGNOSING = (
     ("enable_node_timing", "node_timing", True),
     ("disable_node_timing", "node_timing", False),
@@ -36,11 +36,11 @@ class Hooks(Base):
 
     @classmethod
     def environment(cls, pass_name: str) -> Dict[str, str]:
-        """Return the variables to set before CNTK is imported: MKL's own report where its calls cannot be timed."""
+        """Return the variables to set before CNTK is imported: MKL_VERBOSE if its calls cannot be timed."""
         return {"MKL_VERBOSE": "1"} if pass_name == KERNELS and not interpose.supported() else {}
 
     def configure(self) -> None:
-        """Set threads and device, and switch node timing on before any graph is built."""
+        """Set threads and device; in traced passes, switch node timing on before any graph is built."""
         threads = self.spec.get("threads")
         if threads:
             os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)
@@ -57,10 +57,10 @@ class Hooks(Base):
         if self.kernels:
             self.library.timed_functions = self.library.calls.install()
             if not self.library.timed_functions:
-                os.environ["MKL_VERBOSE"] = "1"  # read at MKL's first call, which is still to come
+                os.environ["MKL_VERBOSE"] = "1"  # MKL reads it at its first call, which has not happened yet
 
     def _notice_diagnosing(self) -> None:
-        """Keep what is switched on to look into a network: CNTK has no way to ask for it."""
+        """Record which diagnostics are switched on, because CNTK cannot be asked."""
         library, diagnosing = self.cntk.cntk_py, self.library.diagnosing
 
         def noticing(name: Any, setting: Any, value: Any) -> None:
@@ -78,8 +78,8 @@ class Hooks(Base):
                 noticing(name, setting, value)
 
     def attach_layers(self, program: Any) -> Dict[str, str]:
-        """Open ranges around CNTK's calls; the nodes' layers come from the graph, when the run is over."""
-        del program  # whatever is trained or evaluated is seen by the calls themselves
+        """Put ranges around CNTK's calls; return how layers are found. Nodes get their layers from the graph after the run."""
+        del program  # the wrapped calls see what is trained or evaluated
         patches = Patches()
         self.library.range_calls(patches, self.recorder)
         patches.wrap(self.cntk.Trainer, "train_minibatch", self.telling(self.saw_trainer))
@@ -92,7 +92,7 @@ class Hooks(Base):
 
     @staticmethod
     def telling(saw: Callable[..., Any]) -> Callable[..., Any]:
-        """Return what wraps a method, calling saw(owner) before each call."""
+        """Return a wrapper for a method that calls saw(owner) before each call."""
 
         def around(original: Callable[..., Any]) -> Callable[..., Any]:
             def called(owner: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -104,13 +104,13 @@ class Hooks(Base):
         return around
 
     def saw_trainer(self, trainer: Any) -> None:
-        """Remember a trainer that is used."""
+        """Remember a trainer, and its loss function as a root of the graph."""
         if all(trainer is not known for known in self.library.trainers):
             self.library.trainers.append(trainer)
             self.roots[trainer.loss_function.uid] = trainer.loss_function
 
     def saw_function(self, function: Any) -> None:
-        """Remember a function that is evaluated."""
+        """Remember an evaluated function as a root of the graph."""
         self.roots.setdefault(function.uid, function)
 
     def start_operators(self, program: Any) -> None:
@@ -118,7 +118,7 @@ class Hooks(Base):
         self.library.start_profiler(self.spec["folder"], self.kernels and self.on_gpu)
 
     def stop_operators(self) -> List[str]:
-        """Stop the profiler and write the timeline, the graph and the timed calls; return the files' names."""
+        """Stop the profiler and write the timeline, the graph and the timed calls; return the names of the written files."""
         functions = list(self.roots.values())
         files = self.library.stop_profiler(self.spec["folder"], graph.describe(functions), self.spec.get("batch"))
         if self.kernels:

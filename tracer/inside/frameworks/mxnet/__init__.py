@@ -1,1 +1,1 @@
-"""MXNet: what is hooked of it, in our workloads and in scripts."""
+"""MXNet: hooks for our workloads and for scripts."""

@@ -1,8 +1,8 @@
 """MXNet's blocks and modules in scripts: their names, the ranges around them, and what they queue on the engine.
 
-Whose an operator is follows from the order in which operators were queued (see queue). Every block is a layer, also inside of
-hybridized ones: names of a graph's nodes begin with the prefix of the block that made them. While kernels are recorded operators
-run one by one (see separate).
+An operator's layer follows from the order in which operators were queued (see queue). Every block is a layer, also inside
+hybridized ones: the names of a graph's nodes begin with the prefix of the block that created them. While kernels are recorded,
+operators run one by one (see separate).
 """
 
 import json
@@ -17,12 +17,12 @@ from kernelscope.tracer.inside.ranges import Recorder
 
 
 class Names(object):
-    """The names of blocks, by identity and by the prefix of what they make."""
+    """The names of blocks, by identity and by the prefix of the nodes that they create. types: layer -> (type, parameters)."""
 
     def __init__(self, mx: Any, roots: Any) -> None:
-        self.types: Dict[Any, Any] = {}  # layer -> (type, parameters)
+        self.types: Dict[Any, Any] = {}
         self._mx = mx
-        self._kept: List[Any] = []  # the blocks, so that no id is given to another one
+        self._kept: List[Any] = []  # the blocks, kept alive so that no other one gets the same id
         self._names: Dict[Any, Any] = {}  # id of a block -> its layer
         self._prefixes: Dict[Any, Any] = {}  # prefix -> layer
         self._found: Dict[Any, Any] = {}  # node's name -> layer
@@ -32,7 +32,7 @@ class Names(object):
             self.add(root)
 
     def add(self, root: Any) -> None:
-        """Give the model and all blocks in it their names; of a block that has several paths the first one counts."""
+        """Name the model and all blocks in it. A block with several paths gets the first one."""
         loss = isinstance(root, self._mx.gluon.loss.Loss)
         own, number, title = None, 1, "loss" if loss else type(root).__name__
         while own is None or (own in self.types and not loss):
@@ -49,13 +49,13 @@ class Names(object):
         own = block._params.values() if hasattr(block, "_params") else ()
         self.types.setdefault(name, (type(block).__name__, sum(_elements(parameter) for parameter in own)))
         if block.prefix:
-            # of blocks that share a prefix the outermost has it: what is inside of it is its own in any case
+            # of blocks that share a prefix, the outermost one gets it: the others are parts of it anyway
             self._prefixes.setdefault(block.prefix, name)
         for key, child in getattr(block, "_children", {}).items():
             self._visit(child, before + key, before + key + ".")
 
     def add_symbol(self, symbol: Any, shapes: Any) -> None:
-        """Every node of a module's symbol is a layer under its own name. shapes: of its parameters, by name."""
+        """Make every node of a module's symbol a layer under its own name. shapes: those of its parameters, by name."""
         nodes = json.loads(symbol.tojson())["nodes"]
         for node in nodes:
             if node["op"] == "null":
@@ -66,7 +66,7 @@ class Names(object):
             self.types[node["name"]] = (node["op"], sum(elements(shapes[name]) for name in own if name in shapes))
 
     def of_inputs(self, inputs: Iterable[str]) -> Optional[str]:
-        """Return the layers of a node that was fused of several: those that use its parameters; None where it has none."""
+        """Return a fused node's layers, joined by " + ": those that use its parameters; None if it has no parameters."""
         layers = [self._uses[name] for name in inputs if name in self._uses]
         return " + ".join(dict.fromkeys(layers)) or None
 
@@ -79,7 +79,7 @@ class Names(object):
         return list(self._kept)
 
     def of_node(self, name: str) -> Optional[str]:
-        """Return the layer of a graph's node: the block with the longest prefix that its name begins with."""
+        """Return the layer of a graph's node, or None: the block with the longest prefix with which its name begins."""
         if name not in self._found:
             fitting = [prefix for prefix in self._prefixes if name.startswith(prefix)]
             self._found[name] = self._prefixes[max(fitting, key=len)] if fitting else None
@@ -97,7 +97,7 @@ class Layers(object):
         self.mx = mx = library.mx
         self._library = library
         self.recorder = recorder
-        self.setting: bool = False  # whether it is us who set the profiler's state
+        self.setting: bool = False  # whether we, and not the script, are setting the profiler's state
         blocks = [root for root in roots if isinstance(root, mx.gluon.Block)]
         modules = [root for root in roots if root not in blocks]
         self.names = Names(mx, blocks)
@@ -109,8 +109,8 @@ class Layers(object):
             self.parameters += sum(elements(value.shape) for value in known.values())
         self._kernels = kernels
         self._patches = Patches()
-        self._order: Dict[Any, Any] = {}  # layer -> rank of its first call
-        self._counts: Dict[Any, Any] = {}  # layer -> calls within the present call of the model
+        self._order: Dict[Any, Any] = {}  # layer -> position of its first call
+        self._counts: Dict[Any, Any] = {}  # layer -> calls within the current call of the model
         self._local = threading.local()
         self._imperative = Imperative(mx)
         self._separate: Any = None
@@ -118,7 +118,7 @@ class Layers(object):
         self._methods: Dict[Any, Any] = {}
 
     def attach(self) -> Dict[str, Any]:
-        """Put the ranges there; return how layers and phases are found."""
+        """Put the ranges in place; return how layers and phases are found."""
         mx, patches, around = self.mx, self._patches, self.recorder.around
         patches.wrap(mx.gluon.Block, "__call__", self._calling)
         backward = around("phase", "backward", "backward")
@@ -131,21 +131,21 @@ class Layers(object):
         patches.wrap(mx.mod.Module, "forward", around("phase", "forward", "forward"))
         patches.wrap(mx.mod.Module, "backward", backward)
         self._library.range_waiting(patches, self.recorder)
-        told = "mx.profiler's operators in the order in which they were queued; graphs by the names of their nodes"
+        layers = "mx.profiler's operators in the order in which they were queued; graphs by the names of their nodes"
         self._methods = {
-            "layers": told if self._kernels else "none: calls of blocks only queue work",
-            "phases": "calls of the model, backward, updates; when queued, not when run",
-            "kernels": "operators: MXNet's library exports no way to have oneDNN print its lines",
+            "layers": layers if self._kernels else "none: calls of blocks only queue work",
+            "phases": "calls of the model, backward, updates; at the time of queueing, not of execution",
+            "kernels": "operators: MXNet's library exports no function that makes oneDNN print its calls",
         }
         return self._methods
 
     def detach(self) -> None:
-        """Take the ranges away and let go of the script's objects."""
+        """Remove the ranges and release the script's objects."""
         self._patches.undo()
         self.names._kept = []
 
     def described(self) -> Dict[str, Any]:
-        """Return the models' layers, in the order of their first calls as far as that is known, else of their making."""
+        """Describe the models, with layers in the order of their first calls, then those not called, in the order of naming."""
         types = self.names.types
         ordered = sorted(types, key=lambda name: self._order.get(name, len(self._order)))
         return network(self.title, [(name,) + types[name] for name in ordered], self.parameters)
@@ -176,7 +176,7 @@ class Layers(object):
         return called
 
     def _layer(self, block: Any, outermost: bool) -> Any:
-        """Return the layer that this call stands for; blocks that nobody knows are the caller's."""
+        """Return the name of the layer for this call; an unknown block belongs to its caller's layer, or is a model itself."""
         if outermost:
             self._counts.clear()
         name: Any = self.names.of(block)
@@ -209,7 +209,7 @@ class Layers(object):
     # --- operators -------------------------------------------------------------------------------------------------------
 
     def start(self, folder: str) -> None:
-        """Run operators one by one, write down what is queued, and start mx.profiler, with nothing queued before."""
+        """Make operators run one by one, record what is queued, and start mx.profiler once the queue is empty."""
         mx = self.mx
         mx.nd.waitall()
         self._separate = Separate(mx, self._imperative)
@@ -223,7 +223,7 @@ class Layers(object):
         self._set(self._library.start_profiler, folder)
 
     def stop(self, folder: str) -> List[str]:
-        """Stop mx.profiler and let operators run as before; return the names of the files."""
+        """Stop mx.profiler and let operators run as before; return the names of the written files."""
         trace = self._set(self._library.stop_profiler, folder)
         self._separate.stop()
         queue, self._queue = self._queue, None

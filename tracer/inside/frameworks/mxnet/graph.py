@@ -1,4 +1,4 @@
-"""MXNet's graphs as an executor describes them: nodes in the order of execution, and how their names tell directions."""
+"""MXNet's graphs as an executor describes them: nodes in the order of execution, with the direction given by their names."""
 
 import re
 from typing import Any, Dict, List, Tuple
@@ -21,19 +21,19 @@ def parse_graph(text: str) -> List[Dict[str, Any]]:
 
 
 def without_direction(name: str) -> str:
-    """Return the name of the forward node whose gradient this is; a product has two, of its left and right side."""
+    """Return the name of the forward node whose gradient this is. A product has two gradients: of its left and right side."""
     return re.sub(r"_backward(_lhs|_rhs)?$", "", name)
 
 
 def phase_of(node: Any) -> str:
-    """Return whether a node computes forward or backward."""
+    """Return the node's phase: "forward" or "backward"."""
     return "backward" if without_direction(node["name"]) != node["name"] or node["op"].startswith("_backward") else "forward"
 
 
 def neighbour(nodes: Any, position: int) -> Tuple[Any, bool]:
-    """Return the next node that uses this one's result, or else the last one that feeds it; and whether it uses it.
+    """Return (node, whether it uses this one's result): the next one that does, else the last one that feeds it, else None.
 
-    Names made by gradients repeat (zeros_without_dtype), but each such node stands before the one that uses it.
+    Names created by gradients repeat (zeros_without_dtype), but each such node precedes the one that uses it.
     """
     name, inputs = nodes[position]["name"], nodes[position]["inputs"]
     users = [other for other in nodes[position + 1 :] if name in other["inputs"]]

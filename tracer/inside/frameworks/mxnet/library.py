@@ -1,4 +1,4 @@
-"""MXNet itself, whoever uses it: its versions, the settings in force, mx.profiler, and what waits for the engine."""
+"""The part shared by workloads and scripts: MXNet's versions and settings, mx.profiler, and waiting for the engine."""
 
 import contextlib
 import mmap
@@ -13,7 +13,7 @@ from kernelscope.tracer.inside.ranges import Recorder
 
 TRACE_FILE = "operators.mxnet.json"
 SYNCHRONISING = ("asnumpy", "wait_to_read")  # methods of an array that wait for its value; asscalar calls asnumpy
-# how many nodes of a graph run as one at most; for training each direction has its own, which goes first
+# the most nodes of a graph that run as one; in training, each direction has its own variable, which takes precedence
 _BULK_NODES = (
     "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN",
     "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN_FWD",
@@ -23,14 +23,14 @@ _ONEDNN_BANNER = b"dnnl_verbose,info,oneDNN v%d"
 
 
 class Library(object):
-    """MXNet as it was imported. hybridized: outermost blocks that run as graphs or could, each with its options or None."""
+    """MXNet as it was imported. hybridized: (outermost block, its options; None if it does not run as a graph)."""
 
     def __init__(self, mx: Any) -> None:
         self.mx = mx
         self.hybridized: List[Any] = []
 
     def versions(self) -> Dict[str, Any]:
-        """Return the versions of mxnet and numpy, and the commit of the oneDNN inside of mxnet's library: it tells no number."""
+        """Return the versions of MXNet and numpy, and the commit of the bundled oneDNN, which has no version number."""
         found = versions_of("mxnet", "numpy")
         onednn = _onednn_commit(self.mx.libinfo.find_lib_path()[0])
         if onednn:
@@ -38,7 +38,7 @@ class Library(object):
         return found
 
     def settings(self) -> Dict[str, Any]:
-        """Return the settings in force that can make a difference to speed or results."""
+        """Return the current settings that can affect speed or results."""
         features = self.mx.runtime.Features()
         variable = os.environ.get
         return {
@@ -60,9 +60,9 @@ class Library(object):
         }
 
     def _execution(self) -> str:
-        """Return whether blocks run as graphs, with the options that decide how much is planned ahead.
+        """Return "imperative" or "hybridized"; the latter with the options that decide how much is planned ahead.
 
-        Of several blocks on which hybridize() was called, the one with most parameters is the network.
+        If hybridize() was called on several blocks, the one with most parameters is the network.
         """
         if not self.hybridized:
             return "imperative"
@@ -72,14 +72,14 @@ class Library(object):
         return " ".join(["hybridized"] + ["%s=%s" % pair for pair in sorted(options.items())])
 
     def _bulk_size(self) -> int:
-        """Return how many imperative operators this thread's engine runs as one; asking means setting it, for an instant."""
+        """Return how many imperative operators this thread's engine runs as one. It can only be read by setting it briefly."""
         set_bulk_size = self.mx.engine.set_bulk_size
         size = set_bulk_size(0)
         set_bulk_size(size)
         return size
 
     def start_profiler(self, folder: str) -> None:
-        """Start mx.profiler, with nothing queued before; its trace will be in this folder."""
+        """Start mx.profiler once the queue is empty; `stop_profiler` writes its trace to this folder."""
         mx = self.mx
         mx.profiler.set_config(
             profile_symbolic=True,
@@ -94,7 +94,7 @@ class Library(object):
         mx.profiler.set_state("run")
 
     def stop_profiler(self, folder: str) -> str:
-        """Stop the profiler and write its trace compressed; return the file's name."""
+        """Stop the profiler and write its trace, compressed; return the file's name."""
         mx = self.mx
         mx.nd.waitall()
         mx.profiler.set_state("stop")
@@ -102,19 +102,19 @@ class Library(object):
         return os.path.basename(pack(os.path.join(folder, TRACE_FILE), 3))
 
     def range_waiting(self, patches: Patches, recorder: Recorder) -> None:
-        """Put ranges around what waits for the engine."""
+        """Put ranges around the functions that wait for the engine."""
         for owner, name in [(self.mx.nd.NDArray, name) for name in SYNCHRONISING] + [(self.mx.nd, "waitall")]:
             patches.wrap(owner, name, recorder.around("sync", name, "other"))
 
 
 def _bulk_nodes() -> Optional[str]:
-    """Return what was set of how many nodes of a graph run as one, or None where nothing was."""
+    """Return the variables' values for how many nodes of a graph run as one, as text; None if none is set."""
     values = [os.environ.get(name) for name in _BULK_NODES]
     return None if values == [None] * len(values) else " ".join(value or "default" for value in values)
 
 
 def _onednn_commit(path: str) -> Optional[str]:
-    """Return the commit of the oneDNN inside the library at `path`, which stands before its banner's text, or None."""
+    """Return the commit of the oneDNN inside the library at `path`, or None. It precedes the text of oneDNN's banner."""
     with open(path, "rb") as library, contextlib.closing(mmap.mmap(library.fileno(), 0, access=mmap.ACCESS_READ)) as text:
         banner = text.find(_ONEDNN_BANNER)
         match = re.search(rb"([0-9a-f]{40})\0+$", text[max(banner - 64, 0) : banner]) if banner >= 0 else None

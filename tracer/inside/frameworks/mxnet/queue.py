@@ -1,12 +1,12 @@
-"""What a step queues on MXNet's engine, in order: operators of imperative code, graphs of hybridized blocks, executors.
+"""Records what each step queues on MXNet's engine, in order: imperative operators, graphs of hybridized blocks, executors.
 
-The engine's profiler tells an operator's type and time only. Whose it is follows from what Python queued, when, and what waits
-for what: analysis.attribution.frameworks.mxnet_queue finds the one that must have run. What the gradient of a graph or an
-operator consists of, an executor of the same symbol says, which is made for that when the pass is over and never runs.
+The engine's profiler only gives an operator's type and time. Its layer follows from what Python queued, when, and what waits
+for what: analysis.attribution.frameworks.mxnet_queue finds the operator that must have run. The nodes of a gradient come from
+an executor of the same graph or operator, which is created for this purpose after the pass and never runs.
 
-The file: {"graphs": [{"nodes": [...]}], "steps": [{"graph", "queued_ns", "until_ns"}]}: for each step which graph it ran, and
-from when until when each of its entries was being queued. A node has op, name, layer, phase, entry, and after: which nodes of
-this graph it waits for.
+The file is {"graphs": [{"nodes": [...]}], "steps": [{"graph", "queued_ns", "until_ns"}]}: for each step, which graph it ran,
+and when the queueing of each of its entries began and ended. A node has op, name, layer, phase, entry, and after: the numbers
+of this graph's nodes for which it waits.
 """
 
 import ctypes
@@ -20,45 +20,45 @@ from kernelscope.tracer.inside.frameworks.unprinted import Unprinted
 from kernelscope.tracer.inside.own import open, os
 
 OPERATOR, GRAPH, EXECUTOR, BACKWARD = "operator", "graph", "executor", "backward"
-_FIRST = "operator0"  # how the node of an operator that is bound alone is called
+_FIRST = "operator0"  # the node's name if an operator is bound alone
 
 
 class Queue(object):
-    """The entries of each step, and at the end the graphs that they stand for.
+    """The entries of each step and, at the end, the graphs that they stand for.
 
-    names: of_node(name) returns the layer of a graph's node, or None, and of_inputs(names) that of one that was fused; step()
-    the number of the present step.
+    names: its of_node(name) returns the layer of a graph's node, or None; its of_inputs(names) returns that of a fused node.
+    step: returns the number of the current step. missing: what could not be described -> why.
     """
 
     def __init__(self, mx: Any, imperative: Any, names: Any, step: Callable[[], int]) -> None:
         self.mx = mx
-        self.missing: Dict[Any, Any] = {}  # what could not be described -> why
+        self.missing: Dict[Any, Any] = {}
         self._recorded = imperative.recorded
         self._layers = names
         self._step = step
         self._number: Any = None  # of the step whose entries are being collected
-        self._entries: List[Any] = []  # (key of _known, which earlier entries made its inputs, counted back from it)
-        self._times: List[Any] = []  # for each entry, from when until when it was being queued
+        self._entries: List[Any] = []  # (key of _known, the entries that made its inputs, counted back from it)
+        self._times: List[Any] = []  # for each entry: when its queueing began and ended
         self._steps: List[Any] = []
-        self._known: Dict[Any, Any] = {}  # key -> what an entry needs to be described: see the adding methods
+        self._known: Dict[Any, Any] = {}  # key -> the data needed to describe the entry: see the methods that add entries
         self._names: Dict[Any, Any] = {}  # handle of an operator -> its name
         self._before: Any = None
         self._queued: Optional[int] = None
-        # handle of an array -> the entry that made it, and whether that is taken back by a backward pass
+        # handle of an array -> (the entry that made it, whether a backward pass will go through that entry)
         self._made: Dict[Any, Any] = {}
 
     # --- while steps run -------------------------------------------------------------------------------------------------
 
     def opening(self) -> None:
-        """Before something is queued."""
+        """Note that something is about to be queued."""
         number = self._step()
         if number != self._number:
             self._close_step()
             self._number = number
-        self._before, self._queued = self._recorded(), now_ns()  # nothing is recorded yet
+        self._before, self._queued = self._recorded(), now_ns()  # the count before MXNet records the operator
 
     def operator(self, handle: Any, arrays: Any, keys: Any, values: Any, layer: Optional[str], phase: str, outputs: Any) -> None:
-        """An operator of imperative code was queued."""
+        """Add an operator of imperative code that was queued."""
         made = self._makers(arrays)
         recorded = self._add_made(outputs)
         key = (OPERATOR, handle, tuple(keys), layer, phase, recorded)
@@ -68,7 +68,7 @@ class Queue(object):
         self._add(key, made)
 
     def graph(self, identity: Any, symbol: Any, arrays: Any, layer: Optional[str], outputs: Any) -> None:
-        """A graph was queued: that of a hybridized block, `layer` being the block's own."""
+        """Add a hybridized block's graph that was queued. layer: the block's own."""
         made = self._makers(arrays)
         taken = [self._made.get(array.handle.value, (0, False))[1] for array in arrays]
         recorded = self._add_made(outputs)
@@ -79,7 +79,7 @@ class Queue(object):
         self._add(key, made)
 
     def executor(self, executor: Any, phase: str) -> List[Any]:
-        """An executor's forward or backward pass is to be queued; return what `queued` wants when it has been."""
+        """Add an executor's forward or backward pass that is about to be queued; pass the result to `queued` afterwards."""
         self.opening()
         key = (EXECUTOR, id(executor), None, None, phase, False)
         if key not in self._known:
@@ -87,22 +87,22 @@ class Queue(object):
         return self._add(key, ())
 
     def backward(self) -> List[Any]:
-        """A backward pass of what was recorded is to be queued; return what `queued` wants when it has been."""
+        """Add a backward pass through the recorded entries, about to be queued; pass the result to `queued` afterwards."""
         self.opening()
         return self._add((BACKWARD,), ())
 
     @staticmethod
     def queued(entry: Any) -> None:
-        """An executor's or a backward pass has been queued."""
+        """Note that the pass of `executor` or `backward` has been queued."""
         entry[1] = now_ns()
 
     def _makers(self, arrays: Any) -> Tuple[Any, ...]:
-        """Return which entries made these arrays, counted back from the one that is to be added."""
+        """Return the entries that made these arrays, counted back from the entry to be added."""
         found = (self._made.get(array.handle.value) for array in arrays)
         return tuple(sorted({len(self._entries) - maker[0] for maker in found if maker is not None}))
 
     def _add_made(self, outputs: Any) -> bool:
-        """Remember what the entry that is to be added made; return whether a backward pass takes it back."""
+        """Remember the outputs of the entry to be added; return whether a backward pass will go through it."""
         count = self._recorded()
         recorded = count != self._before if count is not None else self.mx.autograd.is_recording()
         for output in outputs if isinstance(outputs, (list, tuple)) else (outputs,):
@@ -122,7 +122,7 @@ class Queue(object):
     # --- when the pass is over -------------------------------------------------------------------------------------------
 
     def write(self, folder: str) -> str:
-        """Write the graph of each kind of step, and of which kind each step was; return the file's name."""
+        """Write each distinct graph of a step, and which one each step ran; return the file's name."""
         self._close_step()
         kinds: Dict[Any, Any] = {}
         steps = []
@@ -135,14 +135,14 @@ class Queue(object):
         return GRAPH_FILE
 
     def _described(self, key: Any) -> Any:
-        """Return (forward nodes, backward nodes) of an entry; of a graph that cannot be described none are known."""
+        """Return (forward nodes, backward nodes) of an entry; both are empty for a graph that cannot be described."""
         found = self._known[key]
         if found[0] is _DONE:
             return found[1]
         try:
             describe: Any = {OPERATOR: self._of_operator, GRAPH: self._of_graph, EXECUTOR: self._of_executor}[key[0]]
             result = describe(key, *found)
-        except Exception as error:  # whatever MXNet makes of a symbol that it never ran alone
+        except Exception as error:  # MXNet may raise anything for a symbol that it never ran alone
             self.missing[self._name(key[1]) if key[0] == OPERATOR else str(key[2])] = str(error).split("\n")[0][:200]
             result = ([self._node(key)], []) if key[0] == OPERATOR else ([], [])
         self._known[key] = (_DONE, result)
@@ -152,7 +152,7 @@ class Queue(object):
         return {"op": self._name(key[1]), "name": self._name(key[1]), "layer": key[3], "phase": key[4], "inputs": [""]}
 
     def _name(self, handle: Any) -> str:
-        """Return an operator's name by its handle."""
+        """Return the name of the operator with this handle."""
         if handle not in self._names:
             name: Any = ctypes.c_char_p()
             base = self.mx.base
@@ -161,7 +161,7 @@ class Queue(object):
         return self._names[handle]
 
     def _of_operator(self, key: Any, keys: Any, values: Any, shapes: Any) -> Any:
-        """An operator's gradient is what an executor of this operator alone adds to it."""
+        """Describe an operator. Its gradient is what an executor of this operator alone adds to it."""
         if not key[-1]:
             return [self._node(key)], []
         from mxnet._ctypes.symbol import _symbol_creator
@@ -175,7 +175,10 @@ class Queue(object):
         return [self._node(key)], back
 
     def _of_graph(self, key: Any, symbol: Any, shapes: Any, needed: Any) -> Any:
-        """A graph runs in the order of its symbol's nodes; an executor, which may fuse what only infers, says its gradient."""
+        """Describe a graph, which runs in the order of its symbol's nodes.
+
+        Its gradient comes from an executor, whose forward nodes are not used: it may fuse in inference.
+        """
         inside = json.loads(symbol.tojson())["nodes"]
         nodes = [
             {"op": node["op"], "name": node["name"], "inputs": [inside[source[0]]["name"] for source in node["inputs"]]}
@@ -194,7 +197,7 @@ class Queue(object):
         return (forward, []) if key[4] == "forward" else (back, [])
 
     def _layered(self, nodes: Any, own: Any) -> Tuple[List[Any], List[Any]]:
-        """Return the nodes of both directions with their layers; `own` is the layer of the block that the graph is of."""
+        """Return (forward nodes, backward nodes) with their layers. own: the layer of the graph's block."""
         for node in nodes:
             node["phase"] = phase_of(node)
             node["layer"] = self._layers.of_node(without_direction(node["name"])) or self._layers.of_inputs(node["inputs"])
@@ -209,7 +212,7 @@ class Queue(object):
 
 
 class Nodes(object):
-    """The nodes of a step, in the order in which they were queued; a backward pass takes back what was recorded."""
+    """The nodes of a step, in the order in which they were queued. A backward pass goes back through the recorded entries."""
 
     def __init__(self, described: Callable[[Any], Any]) -> None:
         self._described = described
@@ -234,7 +237,7 @@ class Nodes(object):
         return self._nodes
 
     def _take_back(self, number: int) -> None:
-        """Append the backward nodes of what was recorded: each waits for those of the entries that used its results."""
+        """Append the recorded entries' backward nodes; each entry's wait for those of the entries that used its results."""
         users: Dict[Any, Any] = {}
         for entry, makers, back in reversed(self._tape):
             self._append(back, number, users.get(entry, []))
@@ -244,7 +247,7 @@ class Nodes(object):
         self._tape = []
 
     def _append(self, nodes: Any, entry: Any, sources: Any) -> None:
-        """Append an entry's nodes; those whose inputs are none of its own nodes' wait for `sources`."""
+        """Append an entry's nodes. Nodes whose inputs come from none of the entry's own nodes wait for `sources`."""
         known: Dict[Any, Any] = {}
         for node in nodes:
             own = sorted({known[name] for name in node["inputs"] if name in known})
@@ -258,8 +261,8 @@ _DONE = object()
 
 
 def _lend(nodes: Any, own: Any) -> None:
-    """Give what MXNet adds to a graph, such as zeros for a gradient, the layer of the node that uses it, or that feeds it."""
-    for position, node in reversed(list(enumerate(nodes))):  # the last first, for one may use another (sum_grad)
+    """Give nodes that MXNet adds, such as zeros for a gradient, the layer of the node that uses or feeds them, else `own`."""
+    for position, node in reversed(list(enumerate(nodes))):  # last first, because one may use another (sum_grad)
         if node["layer"] is not None:
             continue
         found, uses = neighbour(nodes, position)

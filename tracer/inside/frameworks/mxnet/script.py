@@ -1,6 +1,6 @@
 """MXNet in scripts: steps end with Gluon's Trainer and Module's update, or with calls of the outermost block or module.
 
-The engine is asynchronous: Python only queues work. So ranges tell what the host does; whose an operator is see blocks.
+The engine is asynchronous: Python only queues work, so ranges show what the host does. For the layers of operators, see blocks.
 """
 
 import functools
@@ -18,7 +18,7 @@ class Adapter(Base):
 
     framework = "mxnet"
     queues = True
-    prints = False  # oneDNN reads once whether to print, and MXNet's library does not export what changes it later
+    prints = False  # oneDNN reads its verbose variable once, and MXNet's library exports no function to change it later
 
     def __init__(self, recording: Any) -> None:
         super(Adapter, self).__init__(recording)
@@ -28,7 +28,7 @@ class Adapter(Base):
         self.library = Library(mxnet)
         self.roots = Seen()  # the outermost blocks and modules that were called
         self.batch: Any = None
-        self._items: Any = None  # how many things a model was last called with
+        self._items: Any = None  # the length of the array with which a model was last called
         self._profiled = False  # whether the script uses mx.profiler itself
         self._layers: Any = None
         self._folder: Any = None
@@ -63,7 +63,7 @@ class Adapter(Base):
         return lambda original: self.outermost(original, ended)
 
     def _forwarding(self, original: Callable[..., Any]) -> Any:
-        """Modules that infer: a call with is_train False, or of a module that was bound for inference."""
+        """Wrap a module's forward: unless the script trains, each outermost call is a step of inference."""
 
         def ended(module: Any, arguments: Any, output: Any) -> None:
             self.roots.add(module)
@@ -75,7 +75,7 @@ class Adapter(Base):
         return self.outermost(original, ended)
 
     def _looking(self, original: Callable[..., Any]) -> Any:
-        """Wrap the call of blocks: the outermost ones that have parameters are models."""
+        """Wrap the call of blocks: outermost ones with parameters are models."""
         recording, symbol = self.mx.autograd.is_recording, self.mx.sym.Symbol
 
         def ended(block: Any, arguments: Any, output: Any) -> None:
@@ -88,7 +88,7 @@ class Adapter(Base):
         return self.outermost(original, ended)
 
     def _loading(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Batches that are made in this process come from a generator, of which only a generator around it can tell the time."""
+        """Wrap the loader's iterator. In this process batches come from a generator; one around it times each of them."""
 
         def iterate(loader: Any) -> Iterator[Any]:
             batches = original(loader)
@@ -110,7 +110,7 @@ class Adapter(Base):
         def set_state(*arguments: Any, **keywords: Any) -> Any:
             if not (self._layers and self._layers.setting):
                 self._profiled = True
-                self.recording.cut("the script uses mx.profiler itself, and there is only one")
+                self.recording.cut("the script uses mx.profiler itself, and only one can run")
             return original(*arguments, **keywords)
 
         return set_state
@@ -123,7 +123,7 @@ class Adapter(Base):
         return self.roots.add(block)
 
     def found(self, key: Any) -> None:
-        """Search no longer; where calls of a block are the steps, only its class's calls are watched."""
+        """Stop searching. If calls of a block end the steps, watch only calls of its class from now on."""
         super(Adapter, self).found(key)
         block = self.mx.gluon.Block
         for root in self.roots.alive():
@@ -157,23 +157,23 @@ class Adapter(Base):
     # --- layers ----------------------------------------------------------------------------------------------------------
 
     def attach(self, recorder: Recorder, kernels: bool) -> Dict[str, Any]:
-        """Put ranges around calls of models, backward, updates and waiting."""
+        """Put ranges around calls of models, backward, updates and waiting; return how layers and phases are found."""
         self._layers = Layers(self.library, recorder, self.roots.alive(), kernels)
         return self._layers.attach()
 
     def detach(self) -> None:
-        """Take the ranges away; what is known of layers stays for `described`."""
+        """Remove the ranges; the layers stay known for `described`."""
         self._layers.detach()
 
     def start_operators(self, folder: str) -> None:
-        """Have operators run one by one, and start mx.profiler."""
+        """Make operators run one by one, and start mx.profiler; raise RuntimeError if the script uses it itself."""
         if self._profiled:
-            raise RuntimeError("the script uses mx.profiler itself, and there is only one")
+            raise RuntimeError("the script uses mx.profiler itself, and only one can run")
         self._folder = folder
         self._layers.start(folder)
 
     def stop_operators(self) -> List[str]:
-        """Stop mx.profiler and write what it saw beside what was queued."""
+        """Stop mx.profiler; write its trace and what was queued; return the names of the written files."""
         return self._layers.stop(self._folder)
 
     def settle(self) -> None:
@@ -183,7 +183,7 @@ class Adapter(Base):
     # --- facts -----------------------------------------------------------------------------------------------------------
 
     def settings(self) -> Dict[str, Any]:
-        """Return the settings in force."""
+        """Return the current settings."""
         blocks = [root for root in self.roots.alive() if hasattr(root, "_active")]
         self.library.hybridized = [(root, dict(root._flags) if root._active else None) for root in blocks]
         try:
@@ -192,9 +192,9 @@ class Adapter(Base):
             self.library.hybridized = []
 
     def described(self) -> Dict[str, Any]:
-        """Return the batch as the trainer was told it, the device, and the model's layers.
+        """Return the batch size given to the trainer, the device, and the model's layers.
 
-        A trainer that is told 1, as its loss is a mean already, says nothing: what the model is called with does.
+        A script whose loss is already a mean gives the trainer 1, which says nothing: then the model's input gives the size.
         """
         layers = self._layers
         network = None if layers is None else layers.described()

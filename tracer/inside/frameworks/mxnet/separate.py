@@ -1,9 +1,9 @@
-"""Has MXNet's engine run each operator by itself, so that its profiler has a row for each: switched on and off between steps.
+"""Makes MXNet's engine run each operator separately, so that its profiler has a row for each. Switched between steps.
 
-By default the engine runs several operators as one row, and how many was decided when a graph was made. So blocks' graphs and
-bound executors get a twin for as long as this is on: the same symbol on the same arrays, made to run operator by operator.
-What backward passes of imperative code run as one is kept in one number of a singleton, which is set only where it is found
-with the value that it must have.
+By default the engine runs several operators as one row, and a graph's number is fixed when the graph is created. While this is
+on, blocks' graphs and bound executors are therefore replaced by twins: the same symbol on the same arrays, created to run
+operator by operator. For backward passes of imperative code the number is a field of a singleton in the library; it is written
+only if it is found with the expected value.
 """
 
 import ctypes
@@ -12,16 +12,16 @@ from typing import Any, Dict, List, Optional
 
 from kernelscope.tracer.inside.frameworks.unprinted import Unprinted
 
-REMARKS = rb"graph_executor\.cc:\d+: "  # on stderr, each time that an executor is made
-_IMPERATIVE = "_ZN5mxnet10Imperative3GetEv"  # Imperative::Get(), of which the library exports the name
-_RECORDED, _BACKWARD_BULK = 8, 24  # offsets of the count of recorded operators and of what backward runs as one, 1.5 to 1.9
+REMARKS = rb"graph_executor\.cc:\d+: "  # printed to stderr whenever an executor is created
+_IMPERATIVE = "_ZN5mxnet10Imperative3GetEv"  # Imperative::Get(), whose name the library exports
+_RECORDED, _BACKWARD_BULK = 8, 24  # offsets: count of recorded operators, operators that backward runs as one; 1.5 to 1.9
 _DEFAULT_BULK = 15
 _BULKING = ("static_shape", "forward_bulk_size", "backward_bulk_size")
 _VARIABLES = ("MXNET_EXEC_BULK_EXEC_TRAIN", "MXNET_EXEC_BULK_EXEC_INFERENCE")
 
 
 class Imperative(object):
-    """What the library's singleton says of imperative code; `known` is False where it is not laid out as expected."""
+    """The library's singleton for imperative code. known: False if its memory layout is not the expected one."""
 
     def __init__(self, mx: Any) -> None:
         self.known = False
@@ -35,11 +35,11 @@ class Imperative(object):
         self.known = self._bulk.value == _backward_bulk()
 
     def recorded(self) -> Optional[int]:
-        """Return how many operators were recorded for backward passes so far, or None."""
+        """Return how many operators have been recorded for backward passes; None if unknown."""
         return self._recorded.value if self.known else None
 
     def set_backward_bulk(self, size: int) -> Optional[int]:
-        """Have backward passes run so many operators as one; return what it was, or None where that is not known."""
+        """Make backward passes run this many operators as one; return the previous number, or None (no change) if unknown."""
         if not self.known:
             return None
         before, self._bulk.value = self._bulk.value, size
@@ -47,7 +47,7 @@ class Imperative(object):
 
 
 def _backward_bulk() -> int:
-    """Return what the environment said when mxnet was imported, by the rules of imperative.h."""
+    """Return the number that MXNet took from the environment at its import, by the rules of imperative.h."""
     variable = os.environ.get
     if variable("MXNET_EXEC_BULK_EXEC_TRAIN", "1").lower() in ("0", "false"):
         return 0
@@ -56,23 +56,23 @@ def _backward_bulk() -> int:
 
 
 class Separate(object):
-    """From `start` to `stop` operators run by themselves."""
+    """From `start` to `stop`, operators run separately."""
 
     def __init__(self, mx: Any, imperative: Any) -> None:
         self.mx = mx
         self.symbols: Dict[Any, Any] = {}  # id of a graph's twin -> (its block, its symbol)
-        self.missing: Any = None  # why some operators still run as one
+        self.missing: Any = None  # why some operators still run as one, or None
         self._imperative = imperative
         self._bulk = self._backward = None
         self._blocks: List[Any] = []  # (block, its own graph, the twin)
-        self._executors: Dict[Any, Any] = {}  # id -> (executor, its own handle, the twin); kept, so that no handle is freed twice
+        self._executors: Dict[Any, Any] = {}  # id -> (executor, its own handle, the twin); kept: no handle is freed twice
 
     def start(self, blocks: Any) -> None:
-        """Put twins in the place of the graphs of these blocks."""
+        """Replace the graphs of these blocks by twins."""
         self._bulk = self.mx.engine.set_bulk_size(0)
         self._backward = self._imperative.set_backward_bulk(0)
         if self._backward is None:
-            self.missing = "imperative backward passes run several operators as one: this version cannot be told otherwise"
+            self.missing = "imperative backward passes run several operators as one, which this version cannot switch off"
         for block in blocks:
             own = getattr(block, "_cached_op", None)
             if own is None:
@@ -89,7 +89,7 @@ class Separate(object):
             block._cached_op = twin
 
     def stop(self) -> None:
-        """Bring back the graphs, executors and sizes."""
+        """Restore the graphs, executors and sizes."""
         self.mx.engine.set_bulk_size(self._bulk)
         if self._backward is not None:
             self._imperative.set_backward_bulk(self._backward)
@@ -98,18 +98,18 @@ class Separate(object):
                 block._cached_op = own
         for executor, own, twin in self._executors.values():
             if executor.handle is twin.handle:
-                executor.handle = own  # what it computed last stays its outputs
+                executor.handle = own  # its outputs stay the arrays that were computed last
         self._blocks, self.symbols, self._executors = [], {}, {}
 
     def executor_called(self, executor: Any) -> None:
-        """Before an executor's forward pass: have its twin run instead."""
+        """Before an executor's forward pass: make its twin run instead."""
         if id(executor) not in self._executors:
             twin = self._twin(executor)
             self._executors[id(executor)] = (executor, executor.handle, twin)
             executor.handle = twin.handle
 
     def _twin(self, executor: Any) -> Any:
-        """Bind the executor's symbol to its arrays once more; only the C library sees the variables that say how."""
+        """Bind the executor's symbol to its arrays again, without bulking; only the C library sees the changed variables."""
         for name in _VARIABLES:
             os.putenv(name, "0")
         try:

@@ -1,12 +1,12 @@
 """MXNet in our workloads: ranges around phases, mx.profiler with the network's own graph, and the settings that matter.
 
-MXNet's engine is asynchronous: Python only queues operators, threads of the engine run them, and a hybridized block's
-children are not called at all. So Python ranges tell what the host does (queueing a phase, waiting), and layers come from the
+MXNet's engine is asynchronous: Python only queues operators, threads of the engine run them, and a hybridized block's children
+are not called at all. Python ranges therefore show what the host does (queueing a phase, waiting), and layers come from the
 operators that mx.profiler saw run: an engine with one worker runs a graph's operators of one type in the graph's order, and
-every node's name begins with the prefix of the block that made it. The graph, backward pass included, is written down beside
-the trace.
+every node's name begins with the prefix of the block that created it. The graph, including the backward pass, is written next
+to the trace.
 
-As an engine bulks operators into one row by default, the kernels pass switches that off; its cost is the pass's overhead.
+By default the engine bulks several operators into one row. The kernels pass switches that off; the cost counts as its overhead.
 """
 
 import functools
@@ -42,18 +42,19 @@ def layer_prefixes(root: Any) -> List[Tuple[str, str]]:
 
 
 def named_prefixes(root: Any, names: Sequence[str]) -> List[Tuple[str, str]]:
-    """Return [(prefix, layer)] of layers that have a name already, longer prefixes first.
+    """Return [(prefix, layer)] of layers whose names are known, longer prefixes first.
 
-    Such a layer need not be a block: a concatenation is an operator of the block around it, named as the layer.
+    Such a layer need not be a block: a concatenation, for example, is an operator of the block around it, with the layer's
+    name.
     """
     return [(root.prefix + name + "_", name) for name in sorted(names, key=len, reverse=True)]
 
 
 def name_layers(nodes: List[Dict[str, Any]], root: str, prefixes: Sequence[Tuple[str, str]]) -> List[Dict[str, Any]]:
-    """Add "layer" and "phase" to the nodes: by their name's prefix.
+    """Add "layer" and "phase" to the nodes, by their names' prefixes; return the nodes.
 
-    What stands in the root block itself, such as an addition, has no layer. What MXNet adds to a graph, such as zeros for a
-    gradient, has no prefix at all: it belongs to the node that uses it next, or else to the one that feeds it.
+    A node of the root block itself, such as an addition, has no layer. A node that MXNet adds to the graph, such as zeros for a
+    gradient, has no prefix: it gets the layer of the next node that uses it, or else of the one that feeds it.
     """
     for node in nodes:
         base = without_direction(node["name"])
@@ -61,7 +62,7 @@ def name_layers(nodes: List[Dict[str, Any]], root: str, prefixes: Sequence[Tuple
         starting: List[Any] = [layer for prefix, layer in prefixes if (base + "_").startswith(prefix)]
         containing = [layer for prefix, layer in prefixes if prefix in base]
         node["layer"] = (starting or containing or [None])[0]
-    for position, node in reversed(list(enumerate(nodes))):  # the last first, for one may use another (sum_grad)
+    for position, node in reversed(list(enumerate(nodes))):  # last first, because one may use another (sum_grad)
         if node["layer"] is None and not node["name"].startswith(root):
             found, uses = neighbour(nodes, position)
             if found is not None:
@@ -73,7 +74,7 @@ def name_layers(nodes: List[Dict[str, Any]], root: str, prefixes: Sequence[Tuple
 class Hooks(Base):
     """What a pass records of MXNet."""
 
-    # oneDNN prints each primitive, and the engine runs each operator by itself
+    # oneDNN prints each primitive, and the engine runs each operator separately
     KERNELS_VARIABLES = {
         "DNNL_VERBOSE": "1",
         "MKLDNN_VERBOSE": "1",
@@ -89,28 +90,28 @@ class Hooks(Base):
         self.net: Any = None
         self.loss: Any = None
         self.named: List[Any] = []  # the names of the network's layers
-        self.shapes: Dict[Any, Any] = {}  # block's prefix -> shapes of the inputs of its latest call
-        # weak references to outermost blocks on which hybridize() was called, with the latest options
+        self.shapes: Dict[Any, Any] = {}  # block's prefix -> input shapes of its latest call
+        # (weak reference to an outermost block on which hybridize() was called, its latest options)
         self._hybridized: List[Any] = []
 
     def configure(self) -> None:
-        """Set the number of threads and import mxnet, which reads it then; have each loop end with nothing queued."""
+        """Set the number of threads, then import MXNet, which reads it; make each loop end with an empty queue."""
         if self.spec.get("threads"):
             os.environ["OMP_NUM_THREADS"] = str(self.spec["threads"])
         import mxnet
 
         self.mx = mxnet
         self.library = Library(mxnet)
-        # reading a loss waits for the forward pass only: without this the last step's gradients and updates would run
-        # after the last step's end, in nobody's time
+        # reading a loss waits for the forward pass only: without this, the last step's gradients and updates would run
+        # after the end of that step and count nowhere
         self.recorder.settle = mxnet.nd.waitall
-        # oneDNN's lines carry the time, so nothing needs markers between them, and these would cut lines in two: oneDNN
+        # oneDNN's lines contain the time, so no markers are needed between them. Markers would split lines: oneDNN
         # prints a line in pieces, and every thread of the engine flushes
         self.recorder.marker_fd = None
         self._notice_hybridize()
 
     def _notice_hybridize(self) -> None:
-        """Keep which blocks are hybridized and how; a call of a block goes on to its children, which count with it."""
+        """Record which outermost blocks are hybridized, and how; calls that hybridize() makes for children do not count."""
         depth: List[Any] = []
 
         def noticing(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,13 +132,13 @@ class Hooks(Base):
             kind.hybridize = noticing(kind.hybridize)
 
     def settings(self) -> Dict[str, Any]:
-        """Return the settings in force; whether blocks run as graphs, as they were told to."""
+        """Return the current settings; whether blocks run as graphs follows from the calls of hybridize()."""
         known = [(reference(), options) for reference, options in self._hybridized]
         self.library.hybridized = [(block, options) for block, options in known if block is not None]
         return self.library.settings()
 
     def attach_layers(self, program: Any) -> Dict[str, str]:
-        """Hook the program's network, loss and trainer and what waits; return how layers and phases are found."""
+        """Put ranges around the program's network, loss, trainer and waiting; return how layers and phases are found."""
         self.net, self.loss = program.net, program.loss
         self.named = [layer.name for layer in program.network.layers]
         self._attach_block(self.net, "phase", "forward", None)
@@ -151,11 +152,11 @@ class Hooks(Base):
             layers = "loss only: a hybridized network's layers are not called from Python"
         return {
             "layers": layers,
-            "phases": "the blocks' forward hooks, NDArray.backward, Trainer.step; when queued, not when run",
+            "phases": "the blocks' forward hooks, NDArray.backward, Trainer.step; at the time of queueing, not of execution",
         }
 
     def range_waiting(self) -> None:
-        """Put ranges around what waits for the engine, at the end of a loop's last step too."""
+        """Put ranges around the functions that wait for the engine, including the wait at the end of a loop's last step."""
         self.library.range_waiting(Patches(), self.recorder)
         self.recorder.settle = self.mx.nd.waitall
 
@@ -173,17 +174,17 @@ class Hooks(Base):
         block.register_forward_hook(leave)
 
     def start_operators(self, program: Any) -> None:
-        """Start mx.profiler; in other passes, with bulk execution, its rows would hold no layers."""
+        """Start mx.profiler. In passes with bulk execution, its rows would have no layers."""
         self.library.start_profiler(self.spec["folder"])
 
     def graphs(self) -> List[Dict[str, Any]]:
-        """Return the graphs of the blocks that were called, now that the shapes of their inputs are known."""
+        """Return the graphs of the blocks that were called, once the shapes of their inputs are known."""
         network = named_prefixes(self.net, self.named) + layer_prefixes(self.net)
         prefixes = [(self.net, network), (self.loss, [(self.loss.prefix, "loss")])]
         return [self._graph(block, layers) for block, layers in prefixes if block.prefix in self.shapes]
 
     def _graph(self, block: Any, prefixes: Any) -> Dict[str, Any]:
-        """Return the graph of a block's latest call with its layers; of the backward pass too when training."""
+        """Return the graph of a block's latest call, with layers; in training, including the backward pass."""
         shapes = self.shapes[block.prefix]
         inputs = [self.mx.sym.var("input%d" % number) for number in range(len(shapes))]
         symbol = block(*inputs)
@@ -191,7 +192,7 @@ class Hooks(Base):
             symbol = self.mx.sym.Group(list(symbol))
         held = {variable.name: self.mx.nd.empty(shape) for variable, shape in zip(inputs, shapes)}
         kept = os.environ.get("MXNET_SUBGRAPH_BACKEND")
-        os.environ["MXNET_SUBGRAPH_BACKEND"] = "NONE"  # an executor would fuse operators that a block does not
+        os.environ["MXNET_SUBGRAPH_BACKEND"] = "NONE"  # else an executor fuses operators that a block does not
         try:
             nodes = parse_graph(self._bound(block, symbol, held).debug_str())
         finally:
@@ -202,9 +203,9 @@ class Hooks(Base):
         return {"prefix": block.prefix, "nodes": name_layers(nodes, block.prefix, prefixes)}
 
     def _bound(self, block: Any, symbol: Any, held: Any) -> Any:
-        """Return an executor of a block's symbol, which never runs: on the block's own arrays, for a large network has many.
+        """Return an executor of a block's symbol, which never runs. It uses the block's own arrays, because they may be large.
 
-        held: the inputs' arrays by name.
+        held: the inputs' arrays by name; the parameters' are added.
         """
         cpu = self.mx.cpu()
         parameters = block.collect_params()
@@ -221,7 +222,7 @@ class Hooks(Base):
         return symbol.bind(cpu, arguments, args_grad=gradients, grad_req=requests, aux_states=states)
 
     def stop_operators(self) -> List[str]:
-        """Stop the profiler, write its trace compressed and the graphs; return the names of the files written."""
+        """Stop the profiler; write its trace, compressed, and the graphs; return the names of the written files."""
         trace = self.library.stop_profiler(self.spec["folder"])
         with open(os.path.join(self.spec["folder"], GRAPH_FILE), "w") as out:
             json.dump({"graphs": self.graphs()}, out, indent=1)

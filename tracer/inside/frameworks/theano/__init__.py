@@ -1,1 +1,1 @@
-"""Theano: what is hooked of it, for the libraries on top of it."""
+"""Theano: hooks for the libraries on top of it."""

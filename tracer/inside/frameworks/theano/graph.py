@@ -1,9 +1,9 @@
-"""From which layer a node of Theano's compiled graphs comes: remembered where nodes are made, in the traces that Theano keeps.
+"""Finds the layer of each node in Theano's compiled graphs, by marking variables when they are created.
 
-A graph is written layer by layer, then differentiated, then rewritten: nodes are replaced and fused. Theano keeps with each
-variable where in the source it was made (`tag.trace`), and its rewriting copies that to what it puts in a variable's place. So
-an entry of ours is added to it: the layer whose method is running, found among the frames of the call, or, where theano.grad
-differentiates a node, that node's own.
+A graph is built layer by layer, then differentiated, then rewritten: nodes are replaced and fused. Theano keeps the place in
+the source that created a variable in `tag.trace`, and copies it to whatever replaces the variable. We add an entry to that
+trace: the layer whose method is running, found among the call's frames, or the differentiated node's layer while theano.grad
+runs.
 """
 
 import functools
@@ -12,16 +12,16 @@ from types import FrameType
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 MARK = "kernelscope"
-_PRODUCTS = ("Dot22", "Gemm", "Gemv", "Ger", "CorrMM", "BatchedDot")  # how names of operators begin that multiply matrices
+_PRODUCTS = ("Dot22", "Gemm", "Gemv", "Ger", "CorrMM", "BatchedDot")  # prefixes of operators that multiply matrices
 _COMPILING = "theano.compile.function_module"
 _GRADIENT = "access_term_cache"  # theano.gradient's function that differentiates one node
 
 
 class Origins(object):
-    """Marks variables where they are made.
+    """Marks variables with their layer and phase when they are created.
 
-    methods: names of methods in which a layer (an instance of `kind`) computes its output. modules: pairs of the beginning of a
-    module's name and the (layer or "", phase) of what its functions make.
+    methods: names of the methods in which a layer (an instance of `kind`) computes its output. modules: pairs of a prefix of
+    module names and the (layer or "", phase) of the variables that these modules' functions create.
     """
 
     def __init__(self, kind: Any, methods: Iterable[str], modules: Any) -> None:
@@ -30,7 +30,7 @@ class Origins(object):
         self._modules = modules
 
     def install(self, theano: Any) -> None:
-        """Let what Theano calls for every new variable add the mark, and for every replaced one keep it."""
+        """Hook the functions that Theano calls for each new variable (to add the mark) and each replaced one (to keep it)."""
         self._mark_new(theano.gof.utils)
         self._keep_replaced(theano.gof.fg.FunctionGraph)
 
@@ -48,7 +48,7 @@ class Origins(object):
 
     @staticmethod
     def _keep_replaced(graph: Any) -> None:
-        """Fusions and other rewriting that copies no trace: what comes in a variable's place has its marks."""
+        """Give a variable's marks to its replacement, for fusions and other rewriting that copies no trace."""
         original = graph.replace
 
         @functools.wraps(original)
@@ -73,7 +73,7 @@ class Origins(object):
                 return (frame.f_locals["self"].name or "", "forward")
             module = frame.f_globals.get("__name__", "")
             if module == _COMPILING:
-                return None  # what rewriting makes has the marks of what it replaces
+                return None  # a variable that rewriting creates gets the marks of the one that it replaces
             if of_module is None:
                 of_module = next((origin for beginning, origin in self._modules if module.startswith(beginning)), None)
             frame = frame.f_back
@@ -81,7 +81,7 @@ class Origins(object):
 
 
 def marks(variables: Iterable[Any]) -> List[Tuple[str, str]]:
-    """Return [(layer or "", phase)] of variables, without repetitions."""
+    """Return the variables' marks as [(layer or "", phase)], without repetitions."""
     found = []
     for variable in variables:
         for trace in getattr(variable.tag, "trace", None) or ():
@@ -92,9 +92,9 @@ def marks(variables: Iterable[Any]) -> List[Tuple[str, str]]:
 
 
 def execution_order(nodes: Sequence[Any], graph: Any) -> List[Any]:
-    """Return the nodes of a FunctionGraph in the order in which Theano's virtual machine in C runs them, if none of them is lazy.
+    """Return the nodes of a FunctionGraph in the order in which Theano's C virtual machine runs them, if none of them is lazy.
 
-    It computes output by output, and before each node what has to come before it, then its inputs (lazylinker_c.c).
+    It computes output by output. Before each node it computes the nodes that must precede it, then its inputs (lazylinker_c.c).
     """
     numbers: Dict[Any, int] = {}
     done, order = set(), []
@@ -102,7 +102,7 @@ def execution_order(nodes: Sequence[Any], graph: Any) -> List[Any]:
         for variable in node.inputs + node.outputs:
             numbers.setdefault(variable, len(numbers))
     before = graph.orderings()
-    # two phases a node, as it would overflow the interpreter's stack in deep networks to call itself
+    # two visits per node instead of recursion, which would overflow the interpreter's stack in deep networks
     waiting = [(variable.owner, False) for variable in reversed(graph.outputs)]
     while waiting:
         node, ready = waiting.pop()
@@ -120,10 +120,10 @@ def execution_order(nodes: Sequence[Any], graph: Any) -> List[Any]:
 
 
 def describe(nodes: Sequence[Any]) -> List[Dict[str, Any]]:
-    """Return [{"op", "layer", "phase", "method", "shapes"}] of a function's nodes in the order of execution.
+    """Return [{"op", "layer", "phase", "method"}] of a function's nodes, given in the order of execution.
 
-    A fusion belongs to the layer of its result. A node without a mark, which rewriting made, belongs to the node that uses
-    its result next, else to one that feeds it ("graph order"). So does a product that rewriting joined with its update.
+    A fusion belongs to the layer of its result. A node without a mark was created by rewriting: it belongs to the layer of the
+    next node that uses its result, or else of one that feeds it ("graph order"). So does a product fused with its update.
     """
     users: Dict[Any, List[Any]] = {}
     rows = []
@@ -140,7 +140,7 @@ def describe(nodes: Sequence[Any]) -> List[Dict[str, Any]]:
             _inherit(rows[number], [rows[place[user]] for user in users.get(nodes[number], ()) if user in place])
     for number, node in enumerate(nodes):
         if rows[number]["phase"] == "optimizer" and rows[number]["op"].startswith(_PRODUCTS):
-            rows[number]["phase"] = ""  # a weight's gradient that is multiplied by the learning rate at once
+            rows[number]["phase"] = ""  # a weight gradient, fused with the multiplication by the learning rate
         if not rows[number]["phase"]:
             sources = [variable.owner for variable in node.inputs if variable.owner is not None]
             _inherit(rows[number], [rows[place[source]] for source in sources if source in place])

@@ -1,9 +1,9 @@
-"""Theano: its profile of every node of its functions, the layers that nodes come from, and numpy's calls of OpenBLAS.
+"""Theano: its profile of every node of its functions, the layers that nodes come from, and numpy's OpenBLAS calls.
 
-A compiled function runs a whole step in one call. With `config.profile` Theano's virtual machine in C adds up how long each
-node took, and runs them in their order; it keeps no starts. So what it added up is read after each call, and the nodes are laid
-out over the time of the call: those that call OpenBLAS where their calls are, for when one returns the machine's counts tell
-which node runs, and the others between them.
+A compiled function runs a whole step in one call. With `config.profile`, Theano's C virtual machine runs the nodes in order and
+keeps how long each one took, but not when it started. We read these times after each call and lay the nodes out over the call's
+time. Nodes that call OpenBLAS are placed at those calls: when one returns, the machine's counts tell which node is running. The
+other nodes are placed between them.
 """
 
 import functools
@@ -18,12 +18,12 @@ from kernelscope.tracer.inside.frameworks.workload import Hooks as Base
 from kernelscope.tracer.inside.ranges import Recorder
 
 _FLAGS = "THEANO_FLAGS"
-# Modules in which nothing of a layer is made: what theano.grad adds of itself, and its products' losses
+# Modules whose variables belong to no layer's method: theano.grad's own additions, and the losses of theano.tensor.nnet
 MODULES = (("theano.gradient", ("", "backward")), ("theano.tensor.nnet.nnet", ("loss", "forward")))
 
 
 class Hooks(Base):
-    """What a pass records of programs on Theano: of those that have `layer_kind`."""
+    """What a pass records of programs on Theano. A subclass supplies `layer_kind`."""
 
     methods: Tuple[str, ...] = ()  # names of the methods in which a layer computes its output
     modules: Tuple[Any, ...] = MODULES
@@ -38,7 +38,7 @@ class Hooks(Base):
 
     @classmethod
     def environment(cls, pass_name: str) -> Dict[str, str]:
-        """Return Theano's flags with those that are needed; what the user has set stays."""
+        """Return the variable with Theano's flags: the user's, and those that we need unless the user has set them."""
         given = os.environ.get(_FLAGS, "")
         wanted = {"floatX": "float32"}
         if pass_name == KERNELS:
@@ -47,11 +47,11 @@ class Hooks(Base):
         return {_FLAGS: ",".join([part for part in [given] if part] + added)}
 
     def layer_kind(self) -> Any:
-        """Import the library of layers and return the class of its layers."""
+        """Import the library of layers and return the class of its layers. To be overridden."""
         raise NotImplementedError
 
     def configure(self) -> None:
-        """Set the number of threads, import theano and the library on it, and mark what their layers make."""
+        """Set the number of threads, import Theano and the library on top of it, and mark the variables that layers create."""
         openblas.limit_threads(self.spec.get("threads"))
         import theano
 
@@ -60,7 +60,7 @@ class Hooks(Base):
         self._notice_functions()
 
     def _notice_functions(self) -> None:
-        """Put a range around the calls of compiled functions, and keep those that are made."""
+        """Put a range around the calls of compiled functions, and collect the functions as they are created."""
         kind, functions = self.theano.compile.function_module.Function, self.functions
         original = kind.__init__
 
@@ -81,7 +81,7 @@ class Hooks(Base):
         }
 
     def settings(self) -> Dict[str, Any]:
-        """Return the settings in force that can make a difference to speed or results."""
+        """Return the current settings that can affect speed or results."""
         config, blas = self.theano.config, openblas.facts()
         return {
             "threads": blas.get("threads") or int(os.environ.get("OMP_NUM_THREADS", "0")) or None,
@@ -98,15 +98,15 @@ class Hooks(Base):
         }
 
     def attach_layers(self, program: Any) -> Dict[str, str]:
-        """Return how layers are found: the ranges of calls are there already, and a call goes through no layer's Python."""
+        """Return how layers are found. The ranges of calls are in place already, and a call runs no layer's Python."""
         del program
         return {
-            "layers": "the layers' methods in which Theano's nodes were made, kept through its rewriting",
-            "phases": "what differentiation and the optimizer made; the range of a call is the whole step's",
+            "layers": "the layer's method that created a Theano node, kept through rewriting",
+            "phases": "each node's origin: a layer, differentiation or the optimizer; a call's range is the whole step's",
         }
 
     def start_operators(self, program: Any) -> None:
-        """Record what Theano's profile adds up in each call."""
+        """From now on, record what each call adds to Theano's profile."""
         self.operators.tracing = True
         for function in self.functions:
             if function.profile and hasattr(function.fn, "call_times"):
@@ -118,29 +118,29 @@ class Hooks(Base):
             self.running.blas_called()
 
     def stop_operators(self) -> List[str]:
-        """Write what was recorded; return the names of the files."""
+        """Write the recorded operators and calls; return the names of the written files."""
         self.operators.tracing = False
-        del self.theano.compile.profiling._atexit_print_list[:]  # it would print the profiles of everything when it ends
+        del self.theano.compile.profiling._atexit_print_list[:]  # else Theano prints all profiles when the process ends
         return [self.operators.write(self.spec["folder"])] + self.blas.stop(self.spec["folder"])
 
 
 class _Machine(object):
-    """A function's virtual machine that tells what each call of it added to its nodes' times."""
+    """Wraps a function's virtual machine and records what each call added to its nodes' times."""
 
     def __init__(self, machine: Any, graph: Any, owner: Any) -> None:
         self._machine = machine
         self._owner = owner
         places = {node: number for number, node in enumerate(machine.nodes)}
         order = theano_graph.execution_order(machine.nodes, graph)
-        self._order = [places[node] for node in order]  # of the machine's nodes as they run
+        self._order = [places[node] for node in order]  # numbers of the machine's nodes, in the order in which they run
         self._rows = theano_graph.describe(order)
-        self._callers: List[Any] = []  # for each call of OpenBLAS the place in this order of the node that made it
+        self._callers: List[Any] = []  # for each OpenBLAS call: the position in this order of the node that made it
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._machine, name)
 
     def blas_called(self) -> None:
-        """Note which node runs: as many are done as the machine has counted."""
+        """Note which node is running: the nodes with a count have finished."""
         counts = self._machine.call_counts
         self._callers.append(min(len(counts) - counts.count(0), len(self._order) - 1))
 
@@ -168,11 +168,11 @@ def laid_out(
     end: int,
     spans: Optional[Dict[int, Tuple[int, int]]] = None,
 ) -> List[Any]:
-    """Return the operators of one call of a function: its nodes that ran, one after the other within start and end.
+    """Return the operators of one call of a function, as rows of timed.Operators: its nodes that ran, from start to end (ns).
 
-    rows: of theano_graph.describe, in order; seconds: how long each node ran, rounded by Theano; spans: {node's number: (when
-    the first of its calls of OpenBLAS began, when its last ended)}, which it holds. What is left of the call goes in equal parts
-    before each node; where nodes would overlap, the earlier ends when the later begins.
+    rows: theano_graph.describe's, in order. seconds: how long each node ran, rounded by Theano. spans: {node's number: (start
+    of its first OpenBLAS call, end of its last)} in ns; the node contains them. The rest of the call's time is put, in equal
+    parts, before each node. If nodes would overlap, the earlier one ends when the later one begins.
     """
     spans = spans or {}
     ran = [(number, int(round(taken * 1e9))) for number, taken in enumerate(seconds) if taken > 0 or number in spans]
