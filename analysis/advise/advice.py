@@ -30,11 +30,12 @@ from kernelscope.analysis.advise.rules.host import untold_ns
 from kernelscope.analysis.advise.subject import MEDIAN, STEPS, Subject, read
 from kernelscope.analysis.attribution.steps import Request
 from kernelscope.analysis.recordings import core_use
-from kernelscope.analysis.trace import intervals
+from kernelscope.analysis.trace import UNLISTED, intervals
 
 SCHEMA = "kernelscope/advise/1"
 _CALLS, _CALLED = 3, 0.05  # at most so many calls of the host are named, each with at least this share of the recording
 _LONG = 0.2  # of a step: the answer names a kernel that takes at least this share
+_LONG_OF_TOTALS = 0.1  # of totals, likewise: their kernels are what is known
 _ENOUGH = 4  # steps: with fewer, all of them may be warm-up
 _SAME = 0.8  # of a finding's time: if another finding already saves this share, it is the same finding
 # These speed up all that computes, so other advice on the same time stays
@@ -159,7 +160,10 @@ def _longest(subject: Subject) -> dict[str, Any] | None:
     if subject.on_host:  # preparing input is a part of its own
         kernels = kernels[(kernels["phase"] != "data").fillna(True).to_numpy(bool)]
     first = _largest(kernels, "kind" if subject.on_host else "name", 1)
-    if not first or first[0]["time_ns"] < _LONG * subject.step_ns:
+    least = _LONG if subject.timeline or subject.on_host else _LONG_OF_TOTALS
+    if first and first[0]["name"] == UNLISTED:
+        least = _LONG
+    if not first or first[0]["time_ns"] < least * subject.step_ns:
         return None
     return {"name": first[0]["name"], "ns": first[0]["time_ns"]}
 

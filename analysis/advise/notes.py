@@ -6,7 +6,7 @@ from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import GRAPH
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import LEAST_ON_DEVICE, Advice
-from kernelscope.analysis.advise.rules import counters, host_calls, memory, page_faults
+from kernelscope.analysis.advise.rules import copies, counters, host_calls, memory, page_faults
 from kernelscope.analysis.advise.subject import STEPS, Subject
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
@@ -52,6 +52,7 @@ def notes(subject: Subject, kept: list[Advice]) -> list[str]:
     result += _outside_of_steps(subject)
     if "host-bound" not in [one.topic for one in kept]:
         result += host_calls.tiny(subject)
+    result += copies.loading(subject)
     result += counters.notes(subject)
     if not subject.timeline and len(subject.trace.metrics):
         result += [str(note) for note in subject.trace.info.get("notes") or []]
@@ -167,11 +168,11 @@ def _outside_of_steps(subject: Subject) -> list[str]:
     for table in (subject.trace.kernels, subject.trace.copies):
         mine = table["start_ns"].notna() & (table["device"] == subject.device).fillna(False)
         tables.append(table[mine.to_numpy(bool)])
-    kernels, copies = (table[~device_steps.measured(subject.trace, table)] for table in tables)
+    kernels, moves = (table[~device_steps.measured(subject.trace, table)] for table in tables)
     kernels = kernels[(kernels["kind"] != "communication").fillna(True).to_numpy(bool)]  # that waits for other ranks
     whole = float(sum(table["duration_ns"].sum() for table in tables))
-    memory = copies["memory"].astype("string")
-    moved = copies.groupby(copies["operation"].astype("string") + (", " + memory).fillna(""))["duration_ns"].sum()
+    memory = moves["memory"].astype("string")
+    moved = moves.groupby(moves["operation"].astype("string") + (", " + memory).fillna(""))["duration_ns"].sum()
     longest = kernels["duration_ns"].max() if len(kernels) else 0
     if max(longest, moved.max() if len(moved) else 0) <= _LARGE * whole:
         return []

@@ -58,6 +58,7 @@ _USUAL = ("cuda", "cpu", ALL)
 _ELSEWHERE = "on another accelerator"
 VLLM = "vllm"  # serves models; its programs have PyTorch's operators, too
 _OF_VLLM = r"(?i)\bvllm\b|^vllm"
+_HIP = r"^hip[A-Z]"  # calls of the API of AMD's GPUs
 
 
 @dataclass
@@ -270,8 +271,10 @@ def of_trace(trace: Trace, path: str, request: Request | None = None) -> Subject
     trace = finding_steps.applied(trace, found)
     whole = is_host_timed(trace) or (trace.has_timeline() and critical_device(trace) is None)
     done = account(trace, ALL if whole else request.device, hiding=True)
+    totals = done.basis not in ("steps", "window", KERNELS)
     result = Subject(
-        path, trace, done.rows, done.step_ns, done.device, hardware_of(trace, done.device),
+        path, trace, done.rows, done.step_ns, _place(trace, done.device) if totals else done.device,
+        hardware_of(trace, done.device),
         STEPS if done.basis == "steps" else WHOLE, found.sentence() if found else None, len(done.lengths),
         waited_ns=done.waited_ns, timeline=done.basis in ("steps", "window"),
         recorded_ns=_extent(trace) if done.basis == KERNELS else None, certain=found is None or found.certain,
@@ -283,6 +286,12 @@ def of_trace(trace: Trace, path: str, request: Request | None = None) -> Subject
         lasted = float((waits["end_ns"] - waits["start_ns"]).sum())
         result.waited_ns = min(result.waited_ns, round(lasted / max(result.count, 1)))
     return result
+
+
+def _place(trace: Trace, device: str) -> str:
+    """Return the device of totals: PyTorch calls a GPU of AMD cuda, too, but the calls of its API are HIP's."""
+    calls = trace.totals["name"][(trace.totals["table"] == "calls").fillna(False).to_numpy(bool)].astype("string")
+    return device.replace("cuda", "rocm") if calls.str.contains(_HIP).any() else device
 
 
 def _extent(trace: Trace) -> int:

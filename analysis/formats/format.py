@@ -42,7 +42,7 @@ _FOREIGN_TEXTS = (
         "and name the report",
     ),
     (
-        r"^=+Model Analysis Report=+",
+        r"^=+Model Analysis Report=+|^node name +\|.{0,300}(?:# (?:parameters|float_ops)|\b(?:requested bytes|execution time)\b)",
         "a report of TensorFlow's tfprof; record with tf.profiler and name the .xplane.pb, or write the timeline of "
         "TensorFlow 1's RunMetadata (timeline.Timeline(...).generate_chrome_trace_format())",
     ),

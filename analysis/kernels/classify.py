@@ -35,11 +35,13 @@ _RULES = (
     (r"^assign (add|sub)\b", "optimizer", "AssignAddVariableOp"),
     # products inside attention carry both names
     (r"attention|\bselfatt\b|\bencdec\b|\bsdpa\b", "attention", "aten::_scaled_dot_product_flash_attention"),
+    # weights are packed before the product or the convolution runs
+    (r"\b(q?linear|q?conv\w*)\b.*\b(pre|un)pack\b|\breorder\b.*\bweight\b", "layout", "quantized::conv2d_prepack"),
     # one operator for both gradients of a convolution counts as the weights', which it computes even for a first layer
     (r"conv.*\b(backprop|backward|grad) input\b", "convolution data gradient", "Conv2DBackpropInput"),
     (r"conv.*\b(backprop filter|(backward|grad) weights?)\b", "convolution weight gradient", "Conv2DBackpropFilter"),
     (r"conv.*\bbackward\b", "convolution weight gradient", "aten::convolution_backward"),
-    (r"\b(de)?conv(olution)?\b|\b(depthwise )?conv(olution)?[123]d\b|^conv(?!ert)", "convolution forward", "_FusedConv2D"),
+    (r"\b(de)?conv(olution)?\b|\b(depthwise )?q?conv(olution)?[123]d\b|^conv(?!ert)", "convolution forward", "_FusedConv2D"),
     (r"\bparam concat\b", "copy", "_rnn_param_concat"),
     (r"rnn|lstm|\bgru\b", "recurrent", "aten::mkldnn_rnn_layer_backward"),
     (r"soft ?(max|min)|cross entropy|log ?sum ?exp", "softmax", "SparseSoftmaxCrossEntropyWithLogits"),
@@ -56,6 +58,9 @@ _RULES = (
     ),
     (r"mat ?mul|fully connected|inner product|gemm", "gemm", "FullyConnected"),
     (r"^(mkldnn )?linear( backward| pointwise( binary)?)?$|^qlinear pointwise\b", "gemm", "mkldnn::_linear_pointwise"),
+    # of quantised weights, with what follows the product in the name
+    (r"^q?linear( (dynamic|fp(16)?|(leaky )?relu|tanh|clamp|run|unpacked|weight))+$", "gemm", "quantized::linear_dynamic"),
+    (r"^linear with input\b", "gemm", "quantized::linear_with_input_q_dq_qweight_dequant_output_fp32"),
     (r"\b(b?addb?mm|b?mm|addmv|mv|addr|ger|outer|v?dot|einsum|tensordot|syrk|trmm)\b", "gemm", "aten::addmm"),
     (r"^(transpose )?times$", "gemm", "TransposeTimes"),
     (

@@ -27,6 +27,7 @@ _NOISE = re.compile(
 _CUTS = ("...", "\u2026")  # end of a name that a tool cut
 _LEAST = 16  # characters of a cut name: a shorter beginning is ambiguous
 
+_PARTS = re.compile(r"(?<!-)[<>(,]")  # what template arguments and parameters are between; no arrow
 _OWN_NAME = re.compile(r"[^<(,]+")  # without template arguments and parameters
 
 
@@ -63,9 +64,7 @@ def spell(name: str) -> str:
 def look(name: str) -> KernelName:
     """Return what a kernel's name says."""
     spelled = spell(name)
-    position = PATTERNS.first(spelled)
-    if position is None and spelled.endswith(_CUTS):
-        position = _of_cut(spelled.rstrip(".\u2026"))
+    position = _position(spelled)
     rule = None if position is None else RULES[position]
     library, kind = _library(spelled, rule), rule.kind if rule else None
     return KernelName(
@@ -77,6 +76,36 @@ def look(name: str) -> KernelName:
         tensor_core=kernel_types.tensor_core(spelled, kind, library),
         tile=kernel_types.tile(spelled) if kind == "gemm" or (rule and rule.algorithm == "implicit gemm") else None,
     )
+
+
+def _position(spelled: str) -> int | None:
+    """Return the position of the rule that a name matches; None if there is none.
+
+    Types of parameters tell only what the name and its template arguments leave open: a convolution that takes a
+    cudnn::reduced_divisor reduces nothing.
+    """
+    found = PATTERNS.first_match(spelled)
+    if found is None:
+        return _of_cut(spelled.rstrip(".\u2026")) if spelled.endswith(_CUTS) else None
+    position, match = found
+    own = _without_parameters(spelled)
+    if match.end() <= len(own):
+        return position
+    alone = PATTERNS.first(own)
+    if alone is None or RULES[alone].kind in (None, RULES[position].kind):
+        return position
+    return alone
+
+
+def _without_parameters(spelled: str) -> str:
+    """Return a name up to the types of its parameters: those after the first bracket or comma outside of template arguments."""
+    depth = 0
+    for match in _PARTS.finditer(spelled):
+        if match[0] in "<>":
+            depth += 1 if match[0] == "<" else -1
+        elif depth <= 0:
+            return spelled[: match.start()]
+    return spelled
 
 
 def _of_cut(beginning: str) -> int | None:

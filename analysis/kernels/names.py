@@ -9,6 +9,7 @@ more:
 - If an operator stands for both gradients of a convolution, or for all three directions, the name decides the direction. A
   forward kernel within a backward operator computes the data gradient, as a convolution with rotated weights.
 - Softmax and random numbers within attention keep their kind.
+- A kernel that is named like an operator of PyTorch, as in a table of operators, is that operator's.
 - torch.compile names the operator after the kernel: such an operator says nothing.
 - A compiler names the operator after the last instruction that it fused: products and reductions that end in a move or a cast
   keep their kind, and so does XLA's arithmetic that ends in a cast.
@@ -34,7 +35,10 @@ from kernelscope.analysis.trace.categories import filled
 
 COLUMNS = ("kind", "library", "algorithm", "dtype", "transpose", "tensor_core")
 
+# names of PyTorch's operators, which tables of its profiler list as work; no kernel is named so
+_OPERATOR = re.compile(r"(?:aten|quantized|prepacked|mkldnn|onednn)::\w{1,100}")
 _COMPILED_OPERATOR = "triton_"
+_SCATTER = "gather or scatter"  # how a look-up of an operator may work
 _MOVES = ("layout", "copy", "cast", "communication")
 
 
@@ -63,6 +67,7 @@ def describe(name: str, operator: str | None = None, phase: str | None = None) -
     """Describe a kernel of this name. operator: type of the operator that ran it; phase: one of analysis.trace.PHASES."""
     parts = look(name)
     rule = parts.rule
+    operator = name if operator is None and _OPERATOR.fullmatch(name) else operator
     kind, decided_by = _decide(rule, operator, phase)
     return Description(
         kind=kind,
@@ -138,7 +143,9 @@ def _decide(rule: Rule | None, operator: str | None, phase: str | None) -> tuple
         if by_name == UNKNOWN:
             return UNKNOWN, "nothing"
         return _in_phase(by_name, phase), "name"
-    if _says_more(by_name, by_operator) or (by_operator == "cast" and _computes_and_rounds(rule)):
+    if _says_more(by_name, by_operator, rule.algorithm if rule else None) or (
+        by_operator == "cast" and _computes_and_rounds(rule)
+    ):
         return by_name, "name"
     if by_operator in CONVOLUTIONS and by_name in CONVOLUTIONS and operator is not None:
         return _direction(by_name, by_operator, operator)
@@ -156,11 +163,11 @@ def _operator_kind(operator: str | None, phase: str | None) -> str:
     return operator_kind(operator, None if "::" in operator and phase == "backward" else phase)
 
 
-def _says_more(by_name: str, by_operator: str) -> bool:
+def _says_more(by_name: str, by_operator: str, algorithm: str | None) -> bool:
     if by_name == by_operator:
         return False
     if by_name == "copy":
-        return by_operator not in ("cast", "layout")
+        return by_operator not in ("cast", "layout") and (by_operator != "embedding" or algorithm != _SCATTER)
     if by_name in ("gemm", "reduction") and by_operator in _MOVES:
         return True  # a compiler names a fusion after its last operator
     return by_name in _MOVES or (by_operator == "attention" and by_name in ("softmax", "random"))

@@ -262,7 +262,7 @@ _CUDNN = (
          "cudnn", _FORWARD, "explicit gemm", "void explicit_convolve_sgemm<float, int, 1024, 5, 5, 3, 3, 3, 0, false>(int, …"),
     Rule(r"(?:^|_)[a-z]+\d*cudnn_(?:[a-z]+\d*(?:x\d+)?_)?\d+x\d+|cudnn_(?:ampere|volta|turing|maxwell)",
          "cudnn", _FORWARD, "implicit gemm", "maxwell_scudnn_128x32_small_nn"),
-    Rule(r"cudnn\w*::.*conv2d_grouped_direct|conv_2d_(?:grouped|direct)|conv2d_c1_k1|first_layer_fwd|cudnn::cnn::conv",
+    Rule(r"(?:^|::)conv2d_grouped_direct|conv_2d_(?:grouped|direct)|conv2d_c1_k1|first_layer_fwd|cudnn::cnn::conv",
          "cudnn", _FORWARD, "direct",
          "void cudnn::cnn::conv2d_grouped_direct_kernel<false, true, false, false, 0, 0, int, float, float, float, …"),
     Rule(r"bn_(?:fw|bw)_|bnorm|batchnorm_(?:fwd|bwd)|nhwc_batch_norm|cudnn\w*::.*norm",
@@ -290,7 +290,7 @@ _CUDNN = (
     Rule(r"add_tensor_kernel|op_(?:generic_)?tensor(?:4d)?_kernel|op_tensor|scalePackedTensor|scaleTensor|cudnn\w*::.*OpTensor",
          "cudnn", "elementwise", None,
          "void cudnn::ops::scalePackedTensor_kernel<float, float>(cudnnTensor4dStruct, float*, float)"),
-    Rule(r"reduced_divisor.*reduce|cudnn\w*::.*reduce",
+    Rule(r"cudnn\w*::.*reduce(?!d_divisor)",
          "cudnn", "reduction", None, "void cudnn::reduction::reduce_range_smem<512, …"),
 )  # fmt: skip
 
@@ -527,15 +527,19 @@ _LIBRARIES = (
     Rule(r"scaled_(?:upper_triang_)?(?:aligned_)?(?:causal_)?masked_softmax|scaled_softmax",
          None, "softmax", "scaled and masked",
          "void scaled_upper_triang_masked_softmax_warp_forward<__half, __half, float, 10>(__half*, …"),
-    Rule(r"^(?:\w+::)*cub::.*(?:RadixSort|MergeSort|SegmentedSort|Histogram)|^thrust::.*(?:merge_sort|radix_sort)",
+    # cub since CUDA 12 has its version as another namespace
+    Rule(r"^(?:\w+::)*cub::.*(?:RadixSort|MergeSort|SegmentedSort|Histogram)|^thrust::.*(?:merge_sort|radix_sort)"
+         r"|^Device(?:RadixSort|MergeSort|SegmentedSort|Histogram)\w*Kernel(?:<|$)",
          "cub", "reduction", "sort",
          "void cub::DeviceRadixSortOnesweepKernel<cub::DeviceRadixSortPolicy<long, int, int>::Policy800, …"),
-    Rule(r"^(?:\w+::)*cub::Device(?:Select|Partition|Compact|Unique)|^thrust::.*(?:copy_if|unique|partition)",
+    Rule(r"^(?:\w+::)*cub::(?:\w+::)*Device(?:Select|Partition|Compact|Unique|ThreeWay)|^thrust::.*(?:copy_if|unique|partition)"
+         r"|^Device(?:Select|Partition|Compact|Unique|ThreeWay)\w*Kernel(?:<|$)",
          "cub", "copy", "selection", "void cub::DeviceCompactInitKernel<cub::ReduceByKeyScanTileState<int, int, true>, int*>(…"),
-    Rule(r"^(?:\w+::)*cub::\w*Scan|^thrust::.*__scan",
+    Rule(r"^(?:\w+::)*cub::(?:\w+::)*\w*Scan|^DeviceScan\w*Kernel(?:<|$)|^thrust::.*__scan",
          "cub", "reduction", "scan",
          "void cub::DeviceScanKernel<cub::AgentScanPolicy<128, 15, int, (cub::BlockLoadAlgorithm)3, …"),
-    Rule(r"^(?:\w+::)*cub::\w*(?:Reduce|RunLength)|^thrust::.*__reduce",
+    Rule(r"^(?:\w+::)*cub::(?:\w+::)*\w*(?:Reduce|RunLength|Rle)|^thrust::.*__reduce"
+         r"|^Device(?:Segmented)?(?:Reduce|RunLength|Rle)\w*Kernel(?:<|$)",
          "cub", "reduction", None,
          "void cub::DeviceReduceSingleTileKernel<cub::DeviceReducePolicy<float, unsigned int, cub::Sum>::Policy600, …"),
     Rule(r"^thrust::.*(?:fill|generate|tabulate)|^(?:\w+::)*cub::.*(?:fill|__uninitialized)",
@@ -979,17 +983,29 @@ _PROGRAMS = (
     Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:adam\w?|sgd|adagrad|rmsprop|lamb|optimi[sz]er\w*)(?:[^a-z]|$)|weight_?update"
          r"|update_?weight)",
          None, "optimizer", None, "adam_kernel(int, float*, float*, float*, float, float, float, float, float, int)"),
-    Rule(r"^[^<(,]*(?i:embedding|(?:^|[^a-z])(?:gather|scatter|lookup|index_select)(?:[^a-z]|$))",
+    Rule(r"^[^<(,]*(?i:embedding|(?:^|[^a-z])(?:lookup|index_select|(?:gather|scatter)_?(?:add|rows?|nd|elements))(?:[^a-z]|$))",
          None, "embedding", None, "embedding_lookup_kernel(float*, float const*, int const*, int)"),
+    Rule(r"^[^<(,]*(?:(?i:(?:^|[^a-z])(?:radix|bitonic|merge|bucket|counting|quick)?sort(?:[^a-z]|$))|[a-z]Sort(?![a-z]))",
+         None, "reduction", "sort", "counting_sort_scatter_kernel(Particles, Particles, int *, int *, int)"),
+    # frameworks move rows of tables by these, other programs their own data
+    Rule(r"^(?:at|c10|caffe2?|tensorflow|mxnet|mshadow|paddle|phi|onnxruntime|vllm|aiter|tensorrt_llm|fbgemm_gpu|torch)::"
+         r"[^<(,]*(?i:(?<![a-z])(?:gather|scatter)(?:[^a-z]|$))",
+         None, "embedding", None, "void paddle::operators::gather_kernel<float, int>(float const*, int const*, float*, …"),
+    Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:gather|scatter)(?:[^a-z]|$))",
+         None, "copy", "gather or scatter", "scatter_and_key_kernel(Particles, Particles, int *, int *, int *, int *, int)"),
     Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:dot|reduc\w*|sum|mean|variance|arg(?:max|min)|max|min|norm\d|scan|prefix_?sum"
          r"|histogram|sort|top_?k|softargmax)_?(?:kernel)?(?:[^a-z]|$))",
          None, "reduction", None, "void dot_kernel<double>(double const *, double const *, double*, unsigned int)"),
     Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:cast|convert)(?:[^a-z]|$)|(?:float|half|int8|fp?32|fp?16|bf16)_?(?:to|2)_?(?:float"
          r"|half|int8|fp?32|fp?16|bf16))",
          None, "cast", None, "cuda_f32_to_f16(float*, unsigned long, __half*)"),
+    # whole names; a product of matrices with such a name has several sizes
+    Rule(r"^(?:multiply|divide|subtract|axpbyz?|axpyz?|axpb)(?:_kernel)?(?:<[^()]*>)?(?=[(,]|$)"
+         r"(?![^<]*\b(?:int|long|size_t)(?! *(?:const *)?\*)[^<]*,[^<]*\b(?:int|long|size_t)(?! *(?:const *)?\*))",
+         None, "elementwise", None, "axpbyz"),
     # an initialising kernel may compute; a copying kernel whose name says that it computes is not only a copy
     Rule(r"^(?![^<(,]*(?i:arith|calc|comput|math|solv|updat|simul|find|search|detect|flood))[^<(,]*(?i:(?:^|[^a-z])(?:copy|memcpy"
-         r"|memset|fill|concat|split|slice|pad|set_?zero|zero)_?(?:kernel)?(?:[^a-z]|$))",
+         r"|memset|fill|concat|split|slice|pad|set_?zero|zeros?)_?(?:kernel)?(?:[^a-z]|$))",
          None, "copy", None, "void copy_kernel<double>(double const *, double*)"),
     Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:add|sub|mul|div|axpy|saxpy|daxpy|scal\w?|elementwise|element_wise"
          r"|pointwise|bias_?add|add_?bias|mask|upsample|resize|interp\w*|stencil\w*|exp|log|sqrt|pow)_?(?:kernel)?(?:[^a-z]"

@@ -36,7 +36,7 @@ CODES = (
     (r"i8816|i16832|(?<![a-z])int8|_s8_|_i8_|imma", "s8", "turing_int8_i8816gemm_int8_128x128_ldg16_relu_nt"),
     (r"(?<![a-z])g?c(?:gemm|trsm)|Cgemm", "c64", "volta_gcgemm_32x32_nt"),
     (r"(?<![a-z])z(?:gemm|trsm)", "c128", "volta_zgemm_32x32_nt"),
-    (r"(?<![a-z])f32|fp32|s(?:gemm|cudnn)|DT_FLOAT|_float$", "f32", "ampere_sgemm_128x64_tn"),
+    (r"(?<![a-z])f32|fp32|s(?:gemm(?!Ex)|cudnn)|DT_FLOAT|_float$", "f32", "ampere_sgemm_128x64_tn"),
     (r"DT_INT64", "s64", "Mul_GPU_DT_INT64_DT_INT64_kernel"),
     (r"DT_INT32", "s32", "Mul_GPU_DT_INT32_DT_INT32_kernel"),
     (r"DT_BOOL", "bool", "LogicalNot_GPU_DT_BOOL_DT_BOOL_kernel"),
@@ -96,7 +96,7 @@ TENSOR_CORES = (
     (r"^g?[sdhcz]gemm_(?:kernel|batched|strided)|_sm\d\d_ldg_|sgemm_largek|fermiPlus|magma_\w*gemm|gemm_kernel1x1_core|gemmSN_|gemmk1|gemv"
      r"|cublasDotParams",
      False, "sgemm_sm35_ldg_nn_64x16x64x16x16"),
-    (r"(?:im|ex)plicit_convolve_sgemm|winograd_nonfused|generateWinograd|[dw]grad\w*_engine|[dw]grad2d_|fft[12]d_|flip_filter"
+    (r"(?:im|ex)plicit_convolve_sgemm|winograd_nonfused|generateWinograd|[dw]grad\w*_engine|[dw]grad2d_|conv2d_grouped_direct|fft[12]d_|flip_filter"
      r"|compute_gemm_pointers|compute\w*OffsetsKernel",
      False, "implicit_convolve_sgemm<float, float, 128, 5, 5, 3, 3, 3, 1, false, true, true>"),
 )  # fmt: skip
@@ -121,6 +121,10 @@ _WRAPPED, _NAME = re.compile(r"\bcutlass(?:3x)?_(?!_)\w+"), re.compile(r"[^<(,]+
 _LONGEST_FIRST = "|".join(sorted(FLOATING, key=len, reverse=True))
 # PyTorch's reductions may keep sums in a wider type than they read
 _REDUCED = re.compile(r"\bReduceOp<(?:\w+::)?(" + _LONGEST_FIRST + r")(?!\w)")
+# cuBLAS's gemmEx names the type of its sums first, also with a letter (sgemmEx), and then the type of its operands
+_MIXED = re.compile(
+    r"^[\w:]*gemmEx\w*(?:<\w+, *(" + "|".join(sorted({**FLOATING, **INTEGERS}, key=len, reverse=True)) + r")(?!\w))?"
+)
 # a lambda computes in the type that it takes; the function around it may take other numbers
 _LAMBDA = re.compile(r"lambda\((?:bool, )?(" + _LONGEST_FIRST + r")(?!\w)")
 _TYPE = re.compile(r"(?<!\w)(" + _LONGEST_FIRST + r")(?!\w)")
@@ -143,6 +147,8 @@ def dtype(spelled: str, kind: str | None = None) -> str | None:
     """
     if traits := _TRAITS.search(spelled):
         return traits["named"] or ("f16" if traits["half"] else "s8")
+    if mixed := _MIXED.search(spelled):
+        return (FLOATING | INTEGERS).get(mixed[1])
     coded = _WRAPPED.search(spelled) or _NAME.match(spelled)
     if coded and (result := _CODES.first_match(coded[0])):
         return CODES[result[0]][1]

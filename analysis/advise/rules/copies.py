@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.accounting.device_account import COMPUTE, COPY
 from kernelscope.analysis.advise import words
-from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.model import LEAST_ON_DEVICE, Advice, Rule
 from kernelscope.analysis.advise.subject import STEPS, Subject
 from kernelscope.analysis.attribution import call_totals
 from kernelscope.analysis.device import datasheets
@@ -20,7 +22,12 @@ _PINNED = {
 _BESIDE = {
     "pytorch": "copy the next batch on a separate stream while this one computes: .to(device, non_blocking=True) from pinned "
     "memory; send uint8 and convert on the device",
-    "": "copy the next batch on another stream while this one computes; send smaller types and convert on the device",
+    "": "copy the next input on another stream while this one is processed; send smaller types and convert on the device",
+}
+_BACK = {
+    "pytorch": "fetch results on a separate stream while the next batch computes: .to('cpu', non_blocking=True) into pinned "
+    "memory; fetch fewer of them, or smaller types",
+    "": "copy results on another stream while the next ones are computed; copy fewer of them, or smaller types",
 }
 _FEWER = {
     "pytorch": "send fewer bytes: uint8 or half precision, converted on the device; keep data there that each step sends again",
@@ -47,6 +54,12 @@ _START = 2_000  # ns that a copy takes at least
 _SEEN = 1_000  # ns: less time counts as none in the text
 _LITTLE = 0.25  # of the copies: if computation can hide less, sending fewer bytes saves more
 _HALF = 0.5  # of the bytes, in types of half the size
+_FEW = 0.01  # of the copies of a direction: with so few large ones, they are no input of each step
+_MOSTLY = 0.5  # of their time
+_ONCE = {
+    "host to device": "as when weights are loaded at the start: they do not look like the input of each step",
+    "device to host": "as when results are fetched at the end: they do not look like what each step fetches",
+}
 
 
 def exposed(subject: Subject) -> list[Advice]:
@@ -54,7 +67,7 @@ def exposed(subject: Subject) -> list[Advice]:
     if subject.on_host:
         return []
     rows = subject.part(COPY)
-    rows = rows[rows["kind"].isin(_ACROSS).to_numpy(bool)]
+    rows = rows[(rows["kind"].isin(_ACROSS) & ~rows["kind"].isin(_loading(subject)["operation"])).to_numpy(bool)]
     ns = words.time_of(rows)
     pageable = rows[rows["name"].str.contains("ageable").fillna(False).to_numpy(bool)]
     room = _room(subject)
@@ -69,7 +82,8 @@ def exposed(subject: Subject) -> list[Advice]:
         title, remedy = "copies between host and device take longer than computation can hide", words.text(subject, _FEWER)
         saves, estimate = _HALF * ns, f"half of them, if types of half the size are sent; {beside}"
     else:
-        title, remedy = "copies between host and device are not hidden behind computation", words.text(subject, _BESIDE)
+        title = "copies between host and device are not hidden behind computation"
+        remedy = words.text(subject, _BACK if _is_back(rows) else _BESIDE)
         saves, estimate = min(ns, room), beside
     if words.time_of(pageable) <= ns / 2 and room >= _LITTLE * ns and _beside_already(subject):
         remedy = words.text(subject, _FEWER) + _DECODE + _EARLIER
@@ -92,6 +106,42 @@ def exposed(subject: Subject) -> list[Advice]:
     which = "Copies that nothing hides" if subject.timeline else "Copies"
     evidence = [*small, f"{which} take {words.share(subject, ns)} {subject.per}: {_listed(rows)}.", *_rate(rows)]
     return [Advice("copies", title, saves, estimate, evidence, remedy, words.text(subject, _LINK), words.ids(rows))]
+
+
+def _is_back(rows: pd.DataFrame) -> bool:
+    """Return whether most of the copies' time is from the device to the host."""
+    back = (rows["kind"] == "device to host").fillna(False).to_numpy(bool)
+    return 2 * words.time_of(rows[back]) > words.time_of(rows)
+
+
+def _loading(subject: Subject) -> pd.DataFrame:
+    """Return the copies of totals whose time is in a few large ones, as when weights are loaded: a row for each direction.
+
+    The effective number of copies is (sum of times)² / (sum of their squares): n for n alike, fewer if few take most of it. If a
+    tool prints no standard deviation, the longest one must take most of the time.
+    """
+    copies = subject.trace.copies
+    count, ns = copies["count"].to_numpy(float), copies["duration_ns"].to_numpy(float)
+    deviation, longest = (copies[name].astype("Float64").to_numpy(float, na_value=np.nan) for name in ("std_ns", "max_ns"))
+    mean = ns / np.maximum(count, 1)
+    effective = count / (1 + (deviation / np.maximum(mean, 1)) ** 2)
+    few = np.where(np.isnan(deviation), longest > _MOSTLY * ns, effective < _FEW * count)
+    total = (count >= _MANY) & copies["operation"].isin(_ACROSS).to_numpy(bool) & copies["start_ns"].isna().to_numpy(bool)
+    return copies[few & total & (not subject.timeline)]
+
+
+def loading(subject: Subject) -> list[str]:
+    """Note that a few large copies take most of the time of a direction in totals."""
+    return [
+        f"{int(one['count']):,} copies {one['operation']} take {words.duration(float(one['duration_ns']))}, mostly in a few "
+        f"large ones{_longest(one['max_ns'])}, {_ONCE.get(str(one['operation']), 'as what runs once does')}"
+        for one in _loading(subject).to_dict("records")
+        if one["duration_ns"] > LEAST_ON_DEVICE * subject.step_ns
+    ]
+
+
+def _longest(ns: Any) -> str:
+    return "" if pd.isna(ns) else f" (the longest takes {words.duration(float(ns))})"
 
 
 def _beside_already(subject: Subject) -> bool:

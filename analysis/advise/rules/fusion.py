@@ -11,7 +11,7 @@ from kernelscope.analysis.advise.subject import Subject
 
 _OFTEN = 2.0  # times a step: a single softmax between two products is not worth advice
 
-_FUSE = {
+FUSE = {
     "pytorch": "torch.compile(model) fuses them; or use fused functions (torch.nn.functional.gelu, layer_norm, cross_entropy)",
     "tensorflow": "tf.function(jit_compile=True) fuses them",
     "pytorch, compiled": "the program is compiled, yet these are not fused: TORCH_LOGS=graph_breaks,fusion shows why; "
@@ -24,7 +24,7 @@ _FUSE = {
     "jax": "jax.jit around all of it fuses them",
     "": "compile the chain, or use a fused operator",
 }
-_ATTEND = {
+ATTEND = {
     "pytorch": "torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=...)",
     "tensorflow": "keras.layers.MultiHeadAttention(flash_attention=True)",
     "tensorflow 1": "use a fused attention kernel instead of its parts",
@@ -35,7 +35,7 @@ _MATH = (
     "scaled_dot_product_attention falls back to its math backend: give it 16-bit types, and is_causal=True instead of a mask; "
     "torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION) around it says what prevents a fused kernel"
 )
-_LINKS = {
+LINKS = {
     "pytorch": "https://docs.pytorch.org/tutorials/intermediate/scaled_dot_product_attention_tutorial.html",
     "": "https://arxiv.org/abs/2205.14135",
 }
@@ -73,7 +73,7 @@ def _chains(subject: Subject, kernels: pd.DataFrame) -> list[Advice]:
                 f"{words.share(subject, whole)} {subject.per}: {words.kernels(names)}.",
                 *words.lines_of(subject, rows),
             ],
-            words.compiling(subject, words.text(subject, _FUSE), rows),
+            words.compiling(subject, words.text(subject, FUSE), rows),
             "https://docs.pytorch.org/docs/stable/torch.compiler.html" if subject.framework == "pytorch" else "",
             words.ids(rows),
             modelled=True,
@@ -102,8 +102,8 @@ def _attention(subject: Subject, kernels: pd.DataFrame) -> list[Advice]:
                 f"{words.count(len(table) / steps)} times {subject.per}, between two products: {words.share(subject, whole)} in "
                 f"{words.kernels(names)}."
             ],
-            _MATH if _by_math(subject) else words.text(subject, _ATTEND),
-            words.text(subject, _LINKS),
+            _MATH if _by_math(subject) else words.text(subject, ATTEND),
+            words.text(subject, LINKS),
             words.ids(subject.kernels(("softmax",))),  # not one written by hand: other kernels share the rows of its parts
         )
     ]

@@ -35,7 +35,7 @@ _NAME = (
     "out of the step, or onto another thread"
 )
 
-_REMEDIES = {
+REMEDIES = {
     "pytorch": "torch.compile(model, mode='reduce-overhead') or CUDA graphs launch many kernels at once; larger batches; fused "
     "optimizers; no Python loops over tensors",
     "pytorch, on an NPU": "TASK_QUEUE_ENABLE=2, with which torch_npu prepares launches in parallel with Python; torch.compile "
@@ -61,9 +61,9 @@ _REMEDIES = {
     "pytorch, compiled, on another accelerator": "fewer graph breaks (TORCH_LOGS=graph_breaks); larger batches",
     "vllm": "leave out enforce_eager=True, with which vLLM launches kernel by kernel: cudagraph_mode of its compilation_config "
     "(FULL_AND_PIECEWISE) records the decoding step as graphs; more sequences at once (max_num_seqs)",
-    "on an AMD GPU": "do more work with each launch: larger batches, fused kernels, HIP graphs",
-    "on another accelerator": "do more work with each launch: larger batches, fused kernels",
-    "": "do more work with each launch: larger batches, fused kernels, CUDA graphs",
+    "on an AMD GPU": "do more work with each launch: larger inputs or batches, fused kernels, HIP graphs",
+    "on another accelerator": "do more work with each launch: larger inputs or batches, fused kernels",
+    "": "do more work with each launch: larger inputs or batches, fused kernels, CUDA graphs",
 }
 _ON_HOST = {
     "pytorch": "torch.compile(model): the compiled step dispatches few operators; larger batches; no Python loops over tensors",
@@ -73,7 +73,6 @@ _ON_HOST = {
     "made small convolutional networks slower on processors: try it before you keep it",
     "": "compile the step, so that neither Python nor dispatch runs between its kernels; larger batches",
 }
-_FAR_LONGER = 2.0  # times the device's work: a host that takes this long does more than wait for it
 _NEXT = 500  # ns that an H200 takes from kernel to kernel inside a CUDA graph; 1.9 us outside (docs/gpu)
 _CLOSER = {
     "pytorch": "torch.compile(model) makes fewer kernels; its mode='reduce-overhead', or torch.cuda.graph, launches them as one",
@@ -87,7 +86,7 @@ _CLOSER = {
     "on an AMD GPU": "fewer, larger kernels, or HIP graphs, in which the device starts the next kernel sooner",
     "": "fewer, larger kernels, or CUDA graphs, in which the device starts the next kernel sooner",
 }
-_LINKS = {
+LINKS = {
     "vllm": "https://docs.vllm.ai/en/latest/design/cuda_graphs.html",
     "pytorch, on an NPU": "https://gitee.com/ascend/pytorch",
     "pytorch": "https://docs.pytorch.org/docs/stable/torch.compiler.html",
@@ -151,32 +150,9 @@ def device_waits(subject: Subject) -> list[Advice]:
             if subject.waited_ns
             else "all of that idle time, if the host runs ahead of the device",
             [*evidence, *words.lines(subject, 0.1 * ns, words.SLOWED * ns)],
-            move if few and not unknown else _NAME if few else words.text(subject, _REMEDIES),
-            "" if few else words.text(subject, _LINKS),
+            move if few and not unknown else _NAME if few else words.text(subject, REMEDIES),
+            "" if few else words.text(subject, LINKS),
             words.ids(rows),
-        )
-    ]
-
-
-def takes_longer(subject: Subject) -> list[Advice]:
-    """In totals, the host's own time is far longer than the device's work, so the device must have waited."""
-    host_ns = float(subject.trace.info.get("host_ns") or 0)
-    if subject.timeline or host_ns < _FAR_LONGER * subject.step_ns:
-        return []
-    return [
-        Advice(
-            "host-bound",
-            "the device waits for the host",
-            host_ns - subject.step_ns,
-            "the host's time less the device's work, if it includes no slow first step and no waiting for input",
-            [
-                f"The host's own time adds up to {words.duration(host_ns)}, {host_ns / subject.step_ns:.3g} times as long as "
-                f"the device's work, {words.duration(subject.step_ns)}; it includes the profiler's own cost.",
-                "Totals do not show what the host does meanwhile: record a few steps after warm-up "
-                "(torch.profiler.schedule), and pass the file that export_chrome_trace() writes.",
-            ],
-            words.text(subject, _REMEDIES),
-            words.text(subject, _LINKS),
         )
     ]
 
@@ -201,7 +177,7 @@ def gaps(subject: Subject) -> list[Advice]:
                 *longest_gaps.sentences(subject),
             ],
             idle_causes.AFTER_LONG_GAPS if long else words.text(subject, _CLOSER),
-            "" if long else words.text(subject, _LINKS),
+            "" if long else words.text(subject, LINKS),
             words.ids(rows),
         )
     ]
@@ -228,8 +204,8 @@ def dispatch(subject: Subject) -> list[Advice]:
                 *(words.where(rows, "layer") or words.where(rows, "detail")),
                 *words.lines_of(subject, rows),
             ],
-            words.compiling(subject, words.text(subject, {**_REMEDIES, **_ON_HOST}), rows),
-            words.text(subject, _LINKS),
+            words.compiling(subject, words.text(subject, {**REMEDIES, **_ON_HOST}), rows),
+            words.text(subject, LINKS),
             words.ids(rows),
         )
     ]
@@ -283,4 +259,4 @@ def _of_callbacks(rows: pd.DataFrame) -> pd.Series[bool]:
     return (rows["detail"] == _CALLBACKS).fillna(False).astype(bool)
 
 
-RULES: tuple[Rule, ...] = (device_waits, takes_longer, gaps, dispatch, own_code)
+RULES: tuple[Rule, ...] = (device_waits, gaps, dispatch, own_code)

@@ -14,16 +14,18 @@ _MANY = 100  # calls: fewer may be start-up
 _OFTEN, _LAUNCH_NS = 1000, 5000  # kernels; what a launch takes on the host, ns
 _SHARE = 0.1  # of the sum of the device's work
 _NAMED = 3
-_POOL = "https://developer.nvidia.com/blog/using-cuda-stream-ordered-memory-allocator-part-1/"
-_GRAPHS = "https://developer.nvidia.com/blog/cuda-graphs/"
+_POOL = {"on an AMD GPU": "", "": "https://developer.nvidia.com/blog/using-cuda-stream-ordered-memory-allocator-part-1/"}
+_GRAPHS = {"on an AMD GPU": "", "": "https://developer.nvidia.com/blog/cuda-graphs/"}
+_GRAPH = {"on an AMD GPU": "HIP graphs", "": "CUDA graphs"}
 _BESIDE = "the host's time in these calls, which may delay the device's work or overlap with it: totals do not show which"
 
 
 def allocations(subject: Subject) -> list[Advice]:
     """Device memory is allocated and freed again and again."""
     title = "device memory is allocated again and again"
-    remedy = "allocate once, before the loop, and reuse it; or take memory from a pool: cudaMallocAsync, a caching allocator"
-    return _again(subject, call_totals.ALLOCATIONS, "allocator", title, remedy, _POOL)
+    pool = words.text(subject, {"on an AMD GPU": "hipMallocAsync", "": "cudaMallocAsync"})
+    remedy = f"allocate once, before the loop, and reuse it; or take memory from a pool: {pool}, a caching allocator"
+    return _again(subject, call_totals.ALLOCATIONS, "allocator", title, remedy, words.text(subject, _POOL))
 
 
 def creations(subject: Subject) -> list[Advice]:
@@ -56,7 +58,7 @@ def launches(subject: Subject) -> list[Advice]:
     ]
     remedy = "launch all kernels of a step as one graph (CUDA graph, HIP graph), or use fewer and larger kernels"
     title = "kernels are shorter than the calls that launch them"
-    return [Advice("host-bound", title, spent - ns, _BESIDE, evidence, remedy, _GRAPHS)]
+    return [Advice("host-bound", title, spent - ns, _BESIDE, evidence, remedy, words.text(subject, _GRAPHS))]
 
 
 def tiny(subject: Subject) -> list[str]:
@@ -74,7 +76,7 @@ def tiny(subject: Subject) -> list[str]:
     each = words.duration(ns / count)
     return [
         f"{count:,.0f} kernels take {each} each on average, about as long as a launch: the device may mostly wait for launches, "
-        "which totals do not show; fewer, larger kernels or CUDA graphs help then"
+        f"which totals do not show; fewer, larger kernels or {words.text(subject, _GRAPH)} help then"
     ]
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from kernelscope.analysis.advise import sequences, words
 from kernelscope.analysis.advise.model import Advice, Rule
-from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.advise.subject import STEPS, Subject
 from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
 _REMEDIES = {
@@ -106,6 +106,8 @@ def conversions(subject: Subject) -> list[Advice]:
         return []  # XLA chooses layouts there, whatever the program asks for
     rows = subject.kernels(("layout",))
     ns = words.time_of(rows)
+    if subject.kernels(MAIN).empty:
+        return []  # no network: what moves data there is the program's work
     convolves = words.time_of(subject.kernels(CONVOLUTIONS)) > _CONVOLVES * words.time_of(subject.kernels(MAIN))
     saves, estimate = ns, "all of it, if one layout is kept"
     title, evidence = "tensors change their layout in memory between layers", words.where(rows, "layer")
@@ -134,6 +136,9 @@ def conversions(subject: Subject) -> list[Advice]:
     ]
 
 
+_ONCE = "convert data once, outside of the loop, or create it in the type that is computed with; keep one type throughout"
+CONVERSION, COPY = "aten::_to_copy", "aten::copy_"
+_SEVERAL = 20  # conversions on a device: fewer may be transfers of inputs
 _NORM = (
     "most of them are around norms that compute in float32: torch.nn.functional.rms_norm, or torch.compile of the norm, does "
     "that inside one kernel, without writing float32 tensors"
@@ -147,20 +152,51 @@ def casts(subject: Subject) -> list[Advice]:
     """Tensors change their type."""
     rows = subject.kernels(("cast",))
     rows = rows[~rows["name"].str.contains(_QUANTISED).fillna(False).to_numpy(bool)]
-    ns = words.time_of(rows)
+    copying, copied_ns = _inside(subject)
+    ns = words.time_of(rows) + copied_ns
     of_norms = subject.framework == "pytorch" and subject.timeline and _of_norms(subject)
     return [
         Advice(
             "casts",
-            "tensors change their type in each step",
+            f"tensors change their type{'' if subject.per != STEPS and copied_ns else ' in each step'}",
             ns,
             "all of it, if one type is kept",
-            [f"Casts take {words.share(subject, ns)} {subject.per}: {words.kernels(rows)}."],
-            _NORM if of_norms else words.text(subject, _CASTS),
+            [f"Casts take {words.share(subject, ns)} {subject.per}: {words.kernels(rows)}{_said(copying, copied_ns)}."],
+            _NORM if of_norms else _ONCE if subject.on_host and copied_ns else words.text(subject, _CASTS),
             "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.rms_norm.html" if of_norms else "",
-            words.ids(rows),
+            words.ids(rows) | words.ids(copying),
         )
     ]
+
+
+def _inside(subject: Subject) -> tuple[pd.DataFrame, float]:
+    """Return the rows of PyTorch's copies in totals of operators, and how long they run within conversions, in ns.
+
+    A conversion (_to_copy) copies once. On a device, it may also be a transfer: only if there are as many of them as
+    products and convolutions, they are casts of each layer's tensors.
+    """
+    rows = subject.kernels()
+    copying, converting = (rows[(rows["operator"] == name).fillna(False).to_numpy(bool)] for name in (COPY, CONVERSION))
+    copies, number = float(copying["count"].sum()), float(converting["count"].sum())
+    if subject.timeline or not copies or not number:
+        return copying.iloc[:0], 0.0
+    ns = words.time_of(copying) * min(number / copies, 1.0)
+    if subject.on_host:
+        totals = subject.trace.totals
+        whole = totals[((totals["table"] == "operators") & (totals["name"] == CONVERSION)).fillna(False).to_numpy(bool)]
+        return copying, min(ns, max(float(whole["duration_ns"].sum()) - words.time_of(converting), 0.0))
+    layers = float(subject.kernels(MAIN)["count"].max()) if len(subject.kernels(MAIN)) else 0.0
+    return (copying, ns) if layers and number >= max(layers / 2, _SEVERAL) else (copying.iloc[:0], 0.0)
+
+
+def _said(copying: pd.DataFrame, ns: float) -> str:
+    """Say how much of the copies counts as casts."""
+    if not ns:
+        return ""
+    calls = words.count(float(copying["count"].sum()))
+    return (
+        f", and {words.duration(ns)} of {calls} x {COPY} ({words.duration(words.time_of(copying))}), in proportion to the numbers"
+    )
 
 
 def _of_norms(subject: Subject) -> bool:

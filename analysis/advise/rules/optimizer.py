@@ -25,6 +25,10 @@ _LISTED = r"_foreach_"
 _ZEROING = ("aten::zero_", "aten::_foreach_zero_", "aten::fill_")
 _STEP = r"^Optimizer\.step#(\w+)\.step$"  # the range that PyTorch's optimizers open
 _TENSOR_BY_TENSOR = "foreach=True, which is on, computes tensor by tensor on processors"
+# What updates of Adam and SGD consist of, with a parameter and its averages
+_OF_UPDATES = [f"aten::{name}" for name in ("sqrt", "addcdiv_", "addcmul_", "mul_", "add_", "lerp_", "div_", "div", "add", "mul")]
+_EACH = 2  # operators of a kind for each update, at least: one for each parameter
+_MOSTLY = 0.5  # of the updates' time
 _FUSABLE = ("Adagrad", "Adam", "AdamW", "SGD")
 
 _REMEDIES = {
@@ -78,6 +82,36 @@ def many_kernels(subject: Subject) -> list[Advice]:
     ]
 
 
+def in_totals(subject: Subject) -> list[Advice]:
+    """In a table of PyTorch's totals on processors, the update of the parameters takes long, operator by operator."""
+    totals = subject.trace.totals
+    updates = totals[totals["name"].astype("string").str.extract(_STEP)[0].notna().to_numpy(bool)]
+    rows = subject.kernels()
+    operators = rows["operator"].astype("string").fillna("")
+    if subject.timeline or not subject.on_host or updates.empty or operators.str.contains(_FUSED).any():
+        return []
+    steps, ns = float(updates["count"].sum()), float(updates["duration_ns"].sum())
+    rows = rows[(operators.isin(_OF_UPDATES) & (rows["count"] >= _EACH * steps)).to_numpy(bool)]
+    most = words.time_of(rows)
+    if most < _MOSTLY * ns:
+        return []
+    return [
+        Advice(
+            "optimizer",
+            _ONE_BY_ONE,
+            min(ns, most),
+            "the update's operators; a fused update still passes once over the parameters",
+            [
+                f"{words.count(steps)} updates take {words.share(subject, ns)} in all. Operators such as an update's, which run "
+                f"several times for each: {words.kernels(rows)}; some of them may be elsewhere."
+            ],
+            words.text(subject, {**_REMEDIES, **_of_class(subject, False)}),
+            "https://docs.pytorch.org/docs/stable/optim.html",
+            words.ids(rows),
+        )
+    ]
+
+
 def zeroed(subject: Subject) -> list[Advice]:
     """Gradients are filled with zeros before each backward pass, which then adds to them."""
     rows = subject.rows[(subject.rows["phase"] == "optimizer").fillna(False).to_numpy(bool)]
@@ -104,7 +138,8 @@ def _of_class(subject: Subject, listed: bool) -> dict[str, str]:
 
     listed: whether foreach is on, although it computes tensor by tensor.
     """
-    names = pd.concat([pd.Series(table["name"].unique()) for table in (subject.trace.ranges, subject.trace.operators)])
+    tables = (subject.trace.ranges, subject.trace.operators, subject.trace.totals)
+    names = pd.concat([pd.Series(table["name"].unique()) for table in tables])
     found = set(names.astype("string").str.extract(_STEP)[0].dropna())
     if len(found) != 1:
         return {"pytorch": f"fused=True of torch.optim's optimizers: {_TENSOR_BY_TENSOR}"} if listed else {}
@@ -116,4 +151,4 @@ def _of_class(subject: Subject, listed: bool) -> dict[str, str]:
     return {"pytorch": f"torch.optim.{name}(..., {option}), if it is PyTorch's own"}
 
 
-RULES: tuple[Rule, ...] = (many_kernels, zeroed)
+RULES: tuple[Rule, ...] = (many_kernels, in_totals, zeroed)

@@ -36,6 +36,19 @@ def waits(subject: Subject) -> list[Advice]:
     ]
 
 
+def apart(subject: Subject) -> tuple[float, list[str]]:
+    """Return the share of the kernels' time that is not page faults, and say so if that is not all: only this part gets shorter
+    with faster arithmetic.
+
+    Totals do not tell which kernels wait, so all are taken to wait alike.
+    """
+    found = page_faults.of_device(subject.trace, subject.device)
+    ns = words.time_of(subject.kernels())
+    if found is None or not found.ns or found.ns < _SHARE * ns:
+        return 1.0, []
+    return max(1 - found.ns / ns, 0.0), [f"Of the kernels' time, {words.duration(found.ns)} are page faults, which stay as long."]
+
+
 def note(subject: Subject) -> list[str]:
     """Note page faults that are too few for advice, and memory that stays on the host; nothing if there are neither."""
     found = page_faults.of_device(subject.trace, subject.device)

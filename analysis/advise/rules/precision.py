@@ -9,6 +9,8 @@ import pandas as pd
 
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.rules import bfloat16, page_faults
+from kernelscope.analysis.advise.rules.bfloat16 import REACHED
 from kernelscope.analysis.advise.rules.layouts import in_3d
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.device import datasheets
@@ -16,9 +18,6 @@ from kernelscope.analysis.explain.device.case import MAIN_NAMES
 from kernelscope.analysis.kernels.lookup import look
 from kernelscope.analysis.trace import MAIN
 
-# Of the time, what remains on tensor cores, as kernels reach only a part of their peak. GPT-2 and a decoder in float32 on an
-# H200 and an H100 keep 20% (TF32) and 23% (bfloat16) of their products' time, a decoder from TF32 to bfloat16 30% (docs/gpu)
-_REACHED = 0.25
 _AMPERE = r"(?:^|[_/ ])(?:sm(?:8|9|10|12)\d|ampere|hopper)_"  # in names of kernels that run only on Ampere or later
 # Peak rate in float32 or TF32 over that in half precision: by data sheets, GeForce doubles its rate, others gain more
 _LEAST_OF_AMPERE = 0.5
@@ -133,6 +132,7 @@ def _tf32(subject: Subject, name: str, faster: float) -> Advice:
     mine = {dtype: _of(_main(subject, dtype), name) for dtype in ("f32", "tf32")}
     rows = _without(mine["f32"], True)  # these compose a float32 product of several TF32 ones
     ns = words.time_of(rows)
+    kept, of_faults = page_faults.apart(subject)
     stated = subject.setting("matmul_precision") == "highest" and name not in _CUDNN
     allowed = words.time_of(mine["tf32"]) > 0 and not stated
     off = {**_TF32, **_TF32_OF_CUDNN} if name in _CUDNN else _TF32
@@ -140,11 +140,12 @@ def _tf32(subject: Subject, name: str, faster: float) -> Advice:
     return Advice(
         "tensor cores",
         f"{name} in float32 do not use the tensor cores{', although TF32 is on' if allowed else ''}",
-        ns * (1 - max(1 / faster, _REACHED)),
+        ns * (1 - max(1 / faster, REACHED)) * kept,
         f"TF32 has {faster:.0f} times the peak rate on this device; at least a quarter of the time is assumed to remain",
         [
             f"In float32 without tensor cores: {words.share(subject, ns)} {subject.per}, {words.kernels(rows)}.",
             *words.where(rows, "layer"),
+            *of_faults,
         ],
         words.text(subject, remedies),
         words.text(subject, _LINKS),
@@ -166,7 +167,7 @@ def mixed(subject: Subject) -> list[Advice]:
     saves, rows = 0.0, []
     for dtype, share in rates.of_half.items():
         main = _main(subject, dtype)
-        saves += words.time_of(main) * (1 - max(share, _REACHED))
+        saves += words.time_of(main) * (1 - max(share, REACHED))
         rows.append(main)
     small = subject.kernels(("elementwise", "activation", "normalisation", "softmax", "pooling", "reduction"))
     small = small[((small["dtype"] == "f32") & (small["phase"] != "optimizer").fillna(True)).fillna(False).to_numpy(bool)]
@@ -175,15 +176,17 @@ def mixed(subject: Subject) -> list[Advice]:
     main_ns = sum(words.time_of(one) for one in rows)
     if sum(words.time_of(_main(subject, dtype)) for dtype in ("f16", "bf16")) > _MIXES * main_ns:
         return []  # the program mixes types; it, or its operators, keep the rest in float32 on purpose
+    kept, of_faults = page_faults.apart(subject)
     return [
         Advice(
             "mixed precision",
             "the step computes in 32-bit types",
-            saves,
+            saves * kept,
             rates.estimate,
             [
                 f"{_named(pd.concat(rows))} in float32 or TF32: {words.share(subject, main_ns)} {subject.per}"
-                + (f"; other kernels in float32: {words.share(subject, words.time_of(small))}." if len(small) else ".")
+                + (f"; other kernels in float32: {words.share(subject, words.time_of(small))}." if len(small) else "."),
+                *of_faults,
             ],
             words.text(subject, _MIXED if rates.bfloat16 else {**_MIXED, **_FLOAT16}),
             words.text(subject, _LINKS),
@@ -234,7 +237,7 @@ def half_without_tensor_cores(subject: Subject) -> list[Advice]:
     if rates is None:
         return []
     rows = subject.kernels(MAIN)
-    rows = rows[rows["dtype"].isin(_HALF_TYPES).to_numpy(bool)]
+    rows = rows[(rows["dtype"].isin(_HALF_TYPES) & ~rows.index.isin(bfloat16.emulated(subject).index)).to_numpy(bool)]
     rows = rows[np.array([look(str(name)).tensor_core is False for name in rows["name"]], dtype=bool)]
     ns = words.time_of(rows)
     convolves = 2 * words.time_of(_of(rows, "convolutions")) > ns
@@ -243,7 +246,7 @@ def half_without_tensor_cores(subject: Subject) -> list[Advice]:
         Advice(
             "tensor cores",
             f"{_named(rows).lower()} in 16-bit types do not use tensor cores",
-            ns * (1 - max(rates.of_half["f32"], _REACHED)),
+            ns * (1 - max(rates.of_half["f32"], REACHED)),
             "the peak rate of tensor cores over that of float32, in which such kernels compute (at least a quarter remains)",
             [f"Such kernels: {words.share(subject, ns)} {subject.per}, {words.kernels(rows)}.", *words.where(rows, "layer")],
             words.text(subject, remedies),
@@ -287,7 +290,7 @@ def misaligned(subject: Subject) -> list[Advice]:
 
 
 def _main(subject: Subject, dtype: str) -> pd.DataFrame:
-    rows = subject.kernels(MAIN)
+    rows = subject.kernels(MAIN).drop(index=bfloat16.emulated(subject).index)  # these have advice of their own
     return rows[(rows["dtype"] == dtype).fillna(False).to_numpy(bool)]
 
 

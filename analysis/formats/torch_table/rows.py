@@ -5,6 +5,8 @@ operator's own time on the device is the sum of its kernels', so only one kind o
 than half of the sum below the table and operators have more (the older autograd profiler prints no kernels, and tables are cut
 to their first rows). Annotations that are projected on the device are also rows without time on the CPU, named like their row
 of the host: they contain kernels but are not kernels. The sum below the table leaves them out, except in PyTorch 2.1 to 2.4.
+
+In a table without any time on the CPU, names tell operators and calls from kernels.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ Times = npt.NDArray[np.int64]
 CALLS = r"^(?:cuda|cu|hip|ze|ur|xpu|musa|acl)[A-Z]\w*$"
 PROFILER = r"^(?:Activity Buffer Request|Buffer Flush|Instrumentation|Resource|Lazy Function Loading|Command Buffer Full)"
 OPERATOR = r"::"  # after a library's name: aten::mm, mkldnn::_linear; users' names mostly have none
+# The host's rows in a table without its times: names without parameters after a library's, nodes of autograd, calls
+_HOST = rf"^\w+(?:::\w+)+(?:\.\w+)?(?:\.\.\.)?$|^autograd::|^torch::autograd::|^\w+Backward\d*$|{CALLS}"
 _LOOP = r"^(?:ProfilerStep[#*]|Optimizer\.\w+#|enumerate\(DataLoader\)#)"
 ANNOTATIONS = rf"{_LOOP}|^(?:## |Torch-Compiled Region|\[pl\])"
 # Operators that make a view of a tensor or query it: device time that the older profiler gives them belongs to others
@@ -56,7 +60,10 @@ class TableRows:
         self.own = self._times("self_device")
         # neither an operator nor a kernel: as both it might count twice
         self.doubtful: Flags = self.unreadable("cpu") | self.unreadable("self_cpu")
+        self.timed_host = not {"cpu", "self_cpu"}.isdisjoint(self.rows)
         self.host: Flags = timed | self.doubtful | ~((self.own > 0) | self.unreadable("self_device"))
+        if not self.timed_host:
+            self.host |= self.like(_HOST)
         # without a column of own times, sums count nested operators again
         self.total = self._total() if self.timed_device or not self.device else None
 

@@ -4,9 +4,11 @@ A table is a line of dashes, a heading, a line of dashes, rows, a line of dashes
 The dashes show the positions of columns. People also post tables as Markdown. Columns have been renamed over the years; `tables`
 gives each one name:
 
-    name, self_cpu, cpu, self_device, device_total (text with units), self_cpu_share, self_device_share (with %), count, shapes
+    name, self_cpu, cpu, self_device, device_total, device_average (text with units), self_cpu_share, self_device_share (with %),
+    count, shapes
 
-Other columns (averages, memory, FLOPs, source locations) are listed in `others`.
+Some programs print a device's columns only, with or without the number of calls. Other columns (memory, FLOPs, source
+locations) are listed in `others`.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.files import text_tables
+from kernelscope.analysis.formats.torch_table import calls
 
 _DASHES = re.compile(r"-{3,}")
 _RULE = re.compile(r"^.{0,200}?-{4,}(?:\s+-{3,}){2,}[\s|]*$")
 _HEADING = re.compile(r"^.{0,200}?\bName[\s|].*\bCPU\b.*(?:# of Calls|Number of Calls|\bCalls\b)")
+_APART = re.compile(r"\s{2,}|\s*\|\s*")  # what is between headings
 _TOTAL = re.compile(r"\b(?:Self )?(?P<what>\w+) time total:[\s*]*(?P<time>[\d.,]+ *(?:us|ms|s))[\s*]*$")
 _DEVICE = re.compile(r"(?:Self )?(?P<device>[A-Z][A-Z0-9]*) (?:total|time avg)$")
 _KNOWN = {
@@ -61,23 +65,36 @@ def has_table(text: str) -> bool:
 
 
 def tables(lines: Sequence[str]) -> list[OperatorTable]:
-    """Return the tables among lines of text, in order: those with columns for names and numbers of calls."""
+    """Return the tables among lines of text, in order: those with names and numbers of calls, or what these follow from."""
     result = []
     starts = list(_headings(lines))
     for heading, until in zip(starts, [*starts[1:], len(lines) + 1], strict=False):
         result.append(_table(lines, heading, until - 1))
-    return [table for table in result if {"name", "count"} <= set(table.rows)]
+    return [
+        table for table in result if "name" in table.rows and ("count" in table.rows or set(calls.COLUMNS) <= set(table.rows))
+    ]
 
 
 def _headings(lines: Sequence[str]) -> Iterator[int]:
     """Yield the positions of headings: next to a line of dashes, or above the rule of a Markdown table."""
     for number in range(len(lines) - 1):
         line = lines[number]
-        if "Name" not in line or len(line) > _LONGEST or not _HEADING.match(line):
+        if "Name" not in line or len(line) > _LONGEST or not (_HEADING.match(line) or _is_of_device(line)):
             continue
         above = number > 0 and _is_rule(lines[number - 1])
         if above or _is_rule(lines[number + 1]) or _is_markdown(line, lines[number + 1]):
             yield number
+
+
+def _is_of_device(line: str) -> bool:
+    """Return whether a line has the headings of a table with times of a device only."""
+    if "Self " not in line or " time avg" not in line:
+        return False
+    cells = set(_APART.split(line.strip()))
+    device = next(
+        (match["device"] for cell in sorted(cells) if (match := _DEVICE.fullmatch(cell)) and match["device"] != "CPU"), ""
+    )
+    return {"Name", f"Self {device}", f"Self {device} %", f"{device} total", f"{device} time avg"} <= cells
 
 
 def _is_markdown(heading: str, rule: str) -> bool:
@@ -106,7 +123,12 @@ def _table(lines: Sequence[str], heading: int, until: int) -> OperatorTable:
 def _named(heading: int, names: list[str], frame: pd.DataFrame, unread: int, totals: dict[str, str]) -> OperatorTable:
     """Return a table with its columns under the names of the module's documentation."""
     device = next((match["device"] for name in names if (match := _DEVICE.match(name)) and match["device"] != "CPU"), "")
-    own = {f"Self {device}": "self_device", f"Self {device} %": "self_device_share", f"{device} total": "device_total"}
+    own = {
+        f"Self {device}": "self_device",
+        f"Self {device} %": "self_device_share",
+        f"{device} total": "device_total",
+        f"{device} time avg": "device_average",
+    }
     known = _KNOWN | own
     kept: dict[int, str] = {}
     for place, name in enumerate(names):

@@ -16,6 +16,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import stream, text_tables
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats import printed, unlisted
+from kernelscope.analysis.formats.torch_table import calls
 from kernelscope.analysis.formats.torch_table import rows as of_rows
 from kernelscope.analysis.formats.torch_table import tables as torch_tables
 from kernelscope.analysis.formats.torch_table.rows import TableRows
@@ -28,7 +29,7 @@ _CUT = r"\.\.\.$"
 
 def matches(head: Head) -> bool:
     """Return whether the text has the heading of one of the profiler's tables."""
-    return head.is_text and "CPU" in head.text and torch_tables.has_table(head.tables_text)
+    return head.is_text and "Name" in head.text and torch_tables.has_table(head.tables_text)
 
 
 def read(path: Path) -> Trace:
@@ -136,7 +137,7 @@ class _TableReader:
     def __init__(self, table: OperatorTable, remarks: printed.Remarks) -> None:
         self.table, self.rows, self.remarks = table, TableRows(table), remarks
         self.place = f"the table of line {table.line}"
-        self.counts = text_tables.counts(table.rows["count"])
+        self.counts = text_tables.counts(table.rows["count"]) if "count" in table.rows else self._calls()
 
     def read(self) -> dict[str, pd.DataFrame]:
         """Return kernels, copies and totals, and remark on oddities."""
@@ -151,6 +152,16 @@ class _TableReader:
             "copies": moved.assign(operation=[of_rows.operation(str(name)) for name in moved["name"]]),
             "totals": totals,
         }
+
+    def _calls(self) -> pd.Series:
+        """Return the calls that the table does not print, and note where they come from."""
+        counts, doubt = calls.of(self.table.rows)
+        device = self.table.device
+        off = f"; as times are rounded, a number may be off by {doubt:,}" if doubt else ""
+        self.remarks.note(
+            f"{self.place} does not print the calls: they are {device} total divided by {device} time avg, rounded{off}"
+        )
+        return counts
 
     def _work(self) -> pd.DataFrame:
         """Return device work, or, in tables without a device, the work of the CPU."""
@@ -226,12 +237,24 @@ class _TableReader:
                 f"{table.device} total in {self.place} includes the time of nested operators, and is not added up: {what}"
             )
         elif len(work):
+            if not rows.timed_host:
+                remarks.note(f"{self.place} has no times of the CPU: operators and kernels are told apart by their names")
             remarks.note(f"{self.place} counts by {self._basis()}")
         if rows.device and rows.total is not None:
-            beyond = int(work["duration_ns"].sum()) - rows.total
-            step = text_tables.resolution(printed.decimal_points(pd.Series([table.totals[table.device]], dtype="str")), "us")
-            remarks.count(
-                "device time in rows beyond the sum below the table, ns", beyond if beyond > 2 * step * len(work) else 0
+            self._remark_beyond(work, rows.total)
+
+    def _remark_beyond(self, work: pd.DataFrame, total: int) -> None:
+        """Count what the rows have beyond the sum below the table, and warn if it is more than rounding explains."""
+        beyond = int(work["duration_ns"].sum()) - total
+        text = pd.Series([self.table.totals[self.table.device]], dtype="str")
+        step = text_tables.resolution(printed.decimal_points(text), "us")
+        if beyond <= 2 * step * len(work):
+            return
+        self.remarks.count("device time in rows beyond the sum below the table, ns", beyond)
+        if self.rows.is_more_than_rounding(beyond):
+            self.remarks.result.info.setdefault("warnings", []).append(
+                f"the rows that count in {self.place} add up to {_ms(total + beyond)}, more than the {_ms(total)} below it: "
+                "some of the time may be counted twice, or the table was changed"
             )
 
     def _basis(self) -> str:

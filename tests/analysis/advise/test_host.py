@@ -58,7 +58,7 @@ def test_a_net_that_is_hybridized_is_not_told_to_hybridize():
     graph = subject(KERNEL, framework="mxnet")
     graph.facts["settings"] = {"execution": "hybridized inline_limit=2"}
     assert graph.kinds[0] == "mxnet, compiled"
-    assert "hybridize" not in fusion._FUSE["mxnet, compiled"]
+    assert "hybridize" not in fusion.FUSE["mxnet, compiled"]
 
 
 def test_callbacks_are_the_programs_own_code_and_no_dispatch():

@@ -34,3 +34,65 @@ def test_compiled_programs_are_not_told_to_compile(advised):
 
 def test_a_host_that_mostly_waits_for_the_device_is_no_advice(advised):
     assert "the device waits for the host" not in advised("2.500ms")
+
+
+def spent(advised, *rows):
+    return advised("900.000ms", *rows)["the device waits for the host"]
+
+
+def test_what_the_host_is_in_is_named(advised):
+    rows = [row("model", "1.000ms", "880.000ms", "0.000us", "1"), row("aten::conv2d", "1.000ms", "700.000ms", "0.000us", "100")]
+    one = spent(advised, *rows)
+    assert "The host is mostly in aten::conv2d (700 ms, 78% of its time, 7.00 ms a call in 100 calls)" in one["evidence"][1]
+    assert one["remedy"].startswith("warm up before you record")
+
+
+@pytest.mark.parametrize(
+    ("name", "total", "calls"),
+    [
+        ("train_step", "880.000ms", "1"),  # a range around all
+        ("aten::add", "800.000ms", "1000"),  # short calls
+    ],
+)
+def test_what_need_not_be_a_first_run_is_only_named(advised, name, total, calls):
+    one = spent(advised, row(name, total, total, "0.000us", calls))
+    assert f"The host is mostly in {name}" in one["evidence"][1]
+    assert "warm up" not in one["remedy"]
+
+
+def test_loading_of_code_is_a_first_run(advised):
+    one = spent(advised, row("Runtime Triggered Module Loading", "400.000ms", "400.000ms", "2.000ms", "1"))
+    assert "The host loads the code of kernels, as in a first run" in one["evidence"][1]
+    assert one["remedy"].startswith("warm up before you record")
+
+
+@pytest.mark.parametrize("name", ["cudaDeviceSynchronize", "ProfilerStep*"])
+def test_waits_and_whole_steps_name_nothing(advised, name):
+    one = spent(advised, row(name, "800.000ms", "800.000ms", "0.000us", "5"))
+    assert one["evidence"][1].startswith("Totals do not show what the host does meanwhile")
+
+
+def test_calls_that_explain_the_host_come_alone(advised):
+    rows = [row("hipStreamCreate", "600.000ms", "600.000ms", "0.000us", "100"),
+            row("hipStreamDestroy", "297.000ms", "297.000ms", "0.000us", "100")]  # fmt: skip
+    found = advised("900.000ms", *rows)
+    assert "streams or events are created again and again" in found
+    assert "the device waits for the host" not in found
+
+
+def test_calls_that_explain_a_part_of_the_host_come_first_and_count_once(advised):
+    found = advised("900.000ms", row("hipStreamCreate", "600.000ms", "600.000ms", "0.000us", "100"))
+    assert list(found)[:2] == ["streams or events are created again and again", "the device waits for the host"]
+    one = found["the device waits for the host"]
+    assert one["saves_ns"] == 298_000_000
+    assert "600 ms of it are calls that other advice names" in one["evidence"][0]
+    assert "HIP graphs" in one["remedy"]
+    assert "CUDA" not in one["remedy"]
+
+
+@pytest.mark.parametrize(("call", "device"), [("hipStreamSynchronize", "rocm"), ("cudaStreamSynchronize", "cuda")])
+def test_a_device_is_called_as_its_calls_are(tmp_path, call, device):
+    path = tmp_path / "table.txt"
+    rows = [*ROWS, row(call, "1.000ms", "1.000ms", "0.000us", "9")]
+    path.write_text(printed(NEW, rows, ("Self CPU time total: 3.000ms", "Self CUDA time total: 2.000ms")))
+    assert ks.advise(path)["device"] == device

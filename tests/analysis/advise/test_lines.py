@@ -97,13 +97,13 @@ def test_what_is_to_be_compiled_is_named(layer, compiled):
     rows = pd.DataFrame({"layer": pd.Series([layer, "stem"], dtype="string"), "time_ns": [8 * MS, 2 * MS]})
     made = recorded()
     made.rows = rows
-    assert words.compiling(made, fusion._FUSE["pytorch"], rows).startswith(compiled)
+    assert words.compiling(made, fusion.FUSE["pytorch"], rows).startswith(compiled)
     assert words.compiling(made, "jax.jit around it", rows) == "jax.jit around it"
 
 
 def test_without_layers_the_model_is_to_be_compiled():
     made = recorded()
-    assert words.compiling(made, fusion._FUSE["pytorch"], made.rows) == fusion._FUSE["pytorch"]
+    assert words.compiling(made, fusion.FUSE["pytorch"], made.rows) == fusion.FUSE["pytorch"]
 
 
 def of_layer(operator):

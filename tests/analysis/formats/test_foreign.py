@@ -46,6 +46,10 @@ SUMMARY = """\
         (json.dumps([NODE]), "ONNX Runtime's own profile.*nsys"),
         (json.dumps([NODE, {**NODE, "cat": "Session", "name": "model_loading_uri"}]).replace("}, {", "},\n{"), "ONNX Runtime"),
         (TFPROF, r"tfprof.*\.xplane\.pb"),
+        (TFPROF.partition("\n")[2], r"tfprof.*\.xplane\.pb"),
+        ("Profile:\n" + TFPROF.partition("\n")[2], r"tfprof.*\.xplane\.pb"),
+        ("node name | # parameters\n_TFProfRoot (--/1.64m params)\n", "tfprof"),
+        ("node name                      | requested bytes               | total execution time\n...\n", "tfprof"),
         (IPROF, "THAPI's iprof.*torch.profiler"),
         ('[{"a": 1}, {"b', "JSON that is cut short or damaged"),
         ('{\n  "a": [1, 2', "JSON that is cut short or damaged"),
@@ -58,6 +62,17 @@ def test_a_file_that_no_format_reads_is_told_in_a_line(tmp_path, text, what):
     with pytest.raises(EvidenceError, match=f"no capture of a known format: it seems to be .*{what}") as error:
         detect(path)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["node name | address | requested port\na | b | 1\n", "the node name | requested bytes\n", "node name: x\n"]
+)
+def test_other_tables_of_nodes_are_not_of_tfprof(tmp_path, text):
+    path = tmp_path / "capture"
+    path.write_text(text)
+    with pytest.raises(EvidenceError) as error:
+        detect(path)
+    assert "tfprof" not in str(error.value)
 
 
 @pytest.mark.parametrize(

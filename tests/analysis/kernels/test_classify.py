@@ -11,10 +11,15 @@ from kernelscope.analysis.trace import KINDS
 # kind -> operators seen in traces of lenet, mlp, cnn and lstm
 SEEN = {
     "gemm": """mkldnn::_linear_pointwise mkldnn::_linear_pointwise.binary onednn::qlinear_pointwise
+        quantized::linear quantized::linear_dynamic quantized::linear_relu quantized::linear_relu_dynamic
+        quantized::linear_dynamic_fp16 prepacked::linear_clamp_run sparse::qlinear_dynamic quantized::matmul
+        quantized::linear_with_input_q_dq_qweight_dequant_relu_output_fp32
         AddmmBackward0 aten::addmm aten::mm aten::linear _MklMatMul _MklNativeFusedMatMul MatMul FullyConnected
         _backward_FullyConnected Times483 TransposeTimes580
         dot_general ragged_dot_general UniformQuantizedDot""",
-    "convolution forward": """aten::conv2d aten::mkldnn_convolution _MklNativeFusedConv2D Conv2D Convolution Convolution427
+    "convolution forward": """quantized::conv2d quantized::conv2d_relu quantized::conv_transpose2d quantized::conv1d_dynamic
+        prepacked::conv2d_clamp_run onednn::qconv2d_pointwise mkldnn::_convolution_pointwise
+        aten::conv2d aten::mkldnn_convolution _MklNativeFusedConv2D Conv2D Convolution Convolution427
         conv_general_dilated""",
     "convolution data gradient": "_MklNativeConv2DBackpropInput Conv2DBackpropInput",
     "convolution weight gradient": """ConvolutionBackward0 aten::convolution_backward _MklNativeConv2DBackpropFilterWithBias
@@ -32,7 +37,7 @@ SEEN = {
         rng_bit_generator threefry2x32 philox4x32""",
     "reduction": """aten::sum aten::nll_loss_forward NllLossBackward0 Sum BiasAddGrad mean pick _backward_mean _backward_pick
         ReduceElements583 Hardmax600 ClassificationError ArgMax
-        aten::cdist aten::_cdist_forward aten::_unique2 aten::searchsorted aten::cummax aten::msort
+        aten::aminmax aten::_aminmax aten::cdist aten::_cdist_forward aten::_unique2 aten::searchsorted aten::cummax aten::msort
         aten::_ctc_loss UniqueV2 DenseBincount cummax""",
     "optimizer": """Optimizer.step#SGD.step aten::_foreach_add_ aten::_foreach_mul_ ResourceApplyKerasMomentum AssignAddVariableOp
         AssignSubVariableOp sgd_mom_update multi_sgd_mom_update rmsprop_update ResourceApplyRMSProp""",
@@ -46,19 +51,22 @@ SEEN = {
         AllToAll CrossReplicaSum psum psum_invariant ppermute all_to_all ragged_all_to_all all_gather reduce_scatter""",
     "cast": """Cast aten::_to_copy amp_cast
         convert_element_type reduce_precision bitcast_convert_type aten::_convert_weight_to_int4pack UniformQuantize""",
-    "layout": "Transpose _MklTranspose SwapAxis _backward_SwapAxis TransposeDimensions",
+    "layout": "quantized::conv2d_prepack quantized::linear_prepack quantized::conv_transpose3d_unpack onednn::qconv_prepack "
+    "prepacked::linear_clamp_prepack aten::mkldnn_reorder_conv2d_weight mkldnn::_reorder_linear_weight "
+    "Transpose _MklTranspose SwapAxis _backward_SwapAxis TransposeDimensions",
     "copy": """aten::copy_ aten::fill_ aten::zero_ aten::zeros_like aten::cat aten::stack aten::item SelectBackward0 StridedSlice
         StridedSliceGrad ReadVariableOp VariableShape
         ConcatV2 Fill AssignVariableOp TensorListStack TensorListFromTensor _rnn_param_concat SetValueOp _zeros
         CopyCPU2CPU _copyto slice_axis _backward_Concat Flatten Reshape _backward_reshape Splice5 Slice44 PastValue12
         aten::nonzero aten::triu aten::diag aten::diagonal_backward aten::reflection_pad2d aten::new_zeros dynamic_slice
-        dynamic_update_slice broadcast_in_dim iota rev MatrixBandPart SpaceToBatchND aten::hstack""",
+        Unpack Pack dynamic_update_slice broadcast_in_dim iota rev MatrixBandPart SpaceToBatchND aten::hstack""",
     "embedding": """fbgemm::permute_pooled_embs_auto_grad
         aten::embedding aten::index_select ResourceGather GatherV2 Embedding take one_hot
-        aten::masked_select aten::_unsafe_index TensorScatterUpdate gather scatter-add""",
+        quantized::embedding_bag_byte aten::masked_select aten::_unsafe_index TensorScatterUpdate gather scatter-add""",
     "unknown": """aten::view aten::t aten::transpose aten::empty aten::as_strided aten::detach NoOp aten::reshape WaitForVar
         DeleteVariable ImperativeBulk Optimizer.zero_grad#SGD.zero_grad EagerExecute
-        aten::diagonal aten::is_inference aten::_trilinear ThreadPoolDataset aten::cosine_embedding_loss while custom_jvp_call""",
+        aten::diagonal aten::is_inference aten::_trilinear ThreadPoolDataset aten::cosine_embedding_loss while custom_jvp_call
+        linear_solve custom_linear_solve quantized::linear_unknown_thing""",
 }
 
 

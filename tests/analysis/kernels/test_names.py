@@ -110,6 +110,18 @@ KNOWN = [
     ("fused_sigmoid_gating_delta_rule_update_kernel", "attention", "fla", None, None, None),
     ("mult_square_matrix(int *, int *, int *, int)", "gemm", None, None, None, None),
     ("addVectorsInto(float *, float *, float *, int)", "elementwise", None, "f32", None, None),
+    # cuBLAS's gemmEx: the type of its sums, then that of its operands
+    ("void magma_sgemmEx_kernel<float, __nv_bfloat16, __nv_bfloat16, true, false, 6, 3>(int, int)",
+        "gemm", "cublas", "bf16", None, False),
+    ("void magma_sgemmEx_kernel<float, __nv_bfloat16, __nv...", "gemm", "cublas", "bf16", None, False),
+    ("void magma_sgemmEx_kernel<float, __half, __half, true, false>(int)", "gemm", "cublas", "f16", None, False),
+    ("_Z20magma_sgemmEx_kernelIf6__halfS0_Lb0ELb0EEvi", "gemm", "cublas", "f16", None, False),
+    ("void magma_sgemmEx_kernel<float, float, float, true, false>(int)", "gemm", "cublas", "f32", None, False),
+    ("void magma_sgemmEx_kernel<float, __n...", "gemm", "cublas", None, None, False),
+    ("void magma_sgemmEx_kernel<float, signed char, float>(int)", "gemm", "cublas", "s8", None, False),
+    ("magma_sgemmEx_kernel", "gemm", "cublas", None, None, False),
+    ("magma_sgemm_kernel", "gemm", "cublas", "f32", None, False),
+    ("void my_gemm<__half, 4>(gemmExParams<float, float>)", "gemm", None, "f16", None, None),
 ]  # fmt: skip
 
 
@@ -208,6 +220,9 @@ def test_tiles(name, tile):
         ("aten::copy_", None,
             "void at::native::vectorized_elementwise_kernel<4, at::native::float16_copy_kernel_cuda>(x)", "cast", "name"),
         ("aten::_to_copy", None, COPY, "cast", "operator"),
+        ("aten::index_select", None, "gather_kernel(float const*, int const*)", "embedding", "operator"),
+        ("aten::index_select", None, "copy_kernel(float const*, float*)", "copy", "name"),
+        ("aten::cudnn_convolution", None, "gather_kernel(float const*, int const*)", "copy", "name"),
         ("Transpose", None, "void copy_kernel<float>(x)", "layout", "operator"),
         # parts of an operator are the operator
         ("aten::native_batch_norm", None,
@@ -295,6 +310,127 @@ def test_names_that_complete_cut_ones_have_kinds():
 )
 def test_users_own_kernels_have_a_kind_where_their_name_leaves_no_doubt(name, kind):
     assert describe(name).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("void conv2d_grouped_direct_kernel<__half, __half, bool=1>(cudnnTensorStruct, __half const *, cudnnConvolutionStruct, "
+         "cudnn::reduced_divisor, cudnn::reduced_divisor, int)", FORWARD),
+        ("void conv2d_grouped_direct_kernel<__half, __half, bool=1>(cudnnTensorStruct, float, cudnn::reduce", FORWARD),
+        ("void wgrad2d_grouped_direct_kernel<__half, float>(cudnnTensorStruct, cudnn::reduced_divisor)", WEIGHT),
+        ("void dgrad2d_grouped_direct_kernel<__half, float>(cudnnTensorStruct, cudnn::reduced_divisor)", DATA),
+        ("void dgrad2d_c1_k1_nchw_hw_packed_kernel<float, float>(cudnn::reduced_divisor)", DATA),
+        ("void conv2d_c1_k1_nchw_hw_packed_kernel<float, float>(cudnn::reduced_divisor)", FORWARD),
+        ("void pooling_bw_kernel_max_nchw<float>(cudnnTensorStruct, cudnn::reduced_divisor, cudnn::reduced_divisor)", "pooling"),
+        ("void cudnn::pooling_any_kernel<float>(cudnnTensorStruct, cudnn::reduced_divisor)", "pooling"),
+        ("void bn_fw_tr_1C11_kernel_NCHW<float>(cudnnTensorStruct, cudnn::reduced_divisor)", "normalisation"),
+        ("void cudnn::ops::softmax_fw_kernel<2, float>(cudnn::reduced_divisor, cudnn::reduced_divisor)", "softmax"),
+        ("void op_generic_tensor_kernel<2, float>(cudnnTensorStruct, cudnn::reduced_divisor)", "elementwise"),
+        ("_Z7my_convPfPN5cudnn15reduced_divisorE", FORWARD),
+        ("my_sum_kernel(at::native::softmax_params, float*)", "reduction"),
+        ("transpose_tile<float, 32>(float (*)(cudnn::ops::reduce_mode), float*)", "layout"),
+        # a name that says nothing itself: no divisor reduces, but what the rules need to know may stand there
+        ("void cudnn::cnn::anything<float>(cudnnTensorStruct, cudnn::reduced_divisor, float)", "unknown"),
+        ("my_kernel(cudnn::reduced_divisor)", "unknown"),
+        ("invoke_barrier(std::shared_ptr<ccl_comm>, std::vector<ccl::event>)", "communication"),
+        ("void epilogue::impl::globalKernel<float, true>(int, cublasLtEpilogue_t, float*)", "elementwise"),
+        ("void cudnn::reduction::reduce_range_smem<512, 1>(cudnn::reduced_divisor)", "reduction"),
+    ],
+)  # fmt: skip
+def test_types_of_parameters_tell_only_what_the_name_leaves_open(name, kind):
+    assert describe(name).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "algorithm"),
+    [
+        ("void cub::CUB_200700_750_NS::DeviceScanKernel<cub::CUB_200700_750_NS::DeviceScanPolicy<int, cub::CU\u2026",
+         "reduction", "scan"),
+        ("void cub::CUB_200700_750_NS::DeviceScanInitKernel<cub::CUB_200700_750_NS::ScanTileState<int, (bool)\u2026",
+         "reduction", "scan"),
+        ("void cub::CUB_200700_750_NS::detail::scan::DeviceScanByKeyKernel<x>(y)", "reduction", "scan"),
+        ("void cub::CUB_200700_750_NS::DeviceReduceSingleTileKernel<x>(y)", "reduction", None),
+        ("void cub::CUB_200700_750_NS::detail::rle::DeviceRleSweepKernel<x>(y)", "reduction", None),
+        ("void cub::CUB_200700_750_NS::detail::select::DeviceSelectSweepKernel<cub::CUB_200700_750_NS::ScanTileState<int>>(y)",
+         "copy", "selection"),
+        ("void cub::CUB_200700_750_NS::DeviceUniqueByKeySweepKernel<x>(y)", "copy", "selection"),
+        ("void cub::CUB_200700_750_NS::DeviceRadixSortOnesweepKernel<x>(y)", "reduction", "sort"),
+        ("void at_cuda_detail::cub::DeviceReduceKernel<x>(y)", "reduction", None),
+        ("DeviceScanInitKernel", "reduction", "scan"),
+        ("DeviceReduceByKeyKernel", "reduction", None),
+        ("DeviceSegmentedReduceKernel", "reduction", None),
+        ("DeviceSelectSweepKernel", "copy", "selection"),
+        ("DeviceRadixSortHistogramKernel", "reduction", "sort"),
+        ("void cub::CUB_200700_750_NS::detail::for_each::static_kernel<cub::X>(y)", "elementwise", "for each"),
+        ("void cub::CUB_200700_750_NS::detail::transform::transform_kernel<cub::X>(y)", "elementwise", "for each"),
+    ],
+)  # fmt: skip
+def test_cub_with_its_version_as_a_namespace_or_without_any(name, kind, algorithm):
+    found = describe(name)
+    assert (found.kind, found.rule.algorithm) == (kind, algorithm)
+    assert found.library == ("thrust" if algorithm == "for each" else "cub")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("counting_sort_scatter_kernel(Particles, Particles, int *, int *, int)", "reduction"),
+        ("bitonicSortStep(float*, int, int)", "reduction"),
+        ("radix_sort", "reduction"),
+        ("resort_kernel(float*)", "unknown"),
+        ("assorted_kernel(float*)", "unknown"),
+        ("scatter_and_key_kernel(Particles, Particles, int *)", "copy"),
+        ("gather(double const*, double*, int const*)", "copy"),
+        ("gatherer(double const*)", "unknown"),
+        ("scatter_add_kernel(float*)", "embedding"),
+        ("gather_rows(float*)", "embedding"),
+        ("embedding_sort_kernel(int*)", "embedding"),
+        ("void paddle::operators::gather_kernel<float>(x)", "embedding"),
+        ("phi::scatter_kernel(x)", "embedding"),
+        ("DeviceInfoKernel", "unknown"),
+        ("multiply", "elementwise"),
+        ("multiply(float*, float*, float*, int)", "elementwise"),
+        ("multiply(int *, int const *, int *, int)", "elementwise"),
+        ("multiply(float*, float*, float*, int, int, int)", "unknown"),  # of matrices?
+        ("multiply_matrices(float*, float*)", "gemm"),
+        ("multiplyAll", "unknown"),
+        ("axpbyz", "elementwise"),
+        ("axpby", "elementwise"),
+        ("axpb", "elementwise"),
+        ("axpy", "elementwise"),
+        ("scal", "elementwise"),
+        ("void divide<float>(float*, int)", "elementwise"),
+        ("divide_cells(float*)", "unknown"),
+        ("diff", "unknown"),
+    ],
+)
+def test_words_of_users_own_kernels(name, kind):
+    assert describe(name).kind == kind
+
+
+def test_axpy_of_a_library_is_its_own():
+    assert describe("void axpy_kernel_val<float, double>(cublasAxpyParamsVal<float>)").library == "cublas"
+    assert describe("axpy").library is None
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "decided_by"),
+    [
+        ("quantized::linear_dynamic", "gemm", "operator"),
+        ("quantized::conv2d_relu", FORWARD, "operator"),
+        ("quantized::conv2d_prepack", "layout", "operator"),
+        ("aten::aminmax", "reduction", "operator"),
+        ("aten::gather", "embedding", "operator"),
+        ("aten::a_name_that_tells_nothing", "unknown", "nothing"),
+        ("mine::softmax", "softmax", "name"),
+        ("void aten::anything<float>(int)", "unknown", "nothing"),
+    ],
+)
+def test_a_kernel_named_like_an_operator_of_pytorch_is_that_operator_s(name, kind, decided_by):
+    found = describe(name)
+    assert (found.kind, found.decided_by) == (kind, decided_by)
+    assert describe(name, "aten::mul").operator_kind == "elementwise"
 
 
 def test_the_name_tells_the_rest_where_the_operator_decides():

@@ -95,6 +95,22 @@ def test_rows_beyond_the_sum_that_are_named_like_no_kernel_are_annotations(tmp_p
     assert "device time in rows beyond the sum below the table, ns" in on_device(tmp_path, rows, "7.000ms").diagnostics
 
 
+def test_rows_beyond_the_sum_are_a_warning_if_by_more_than_rounding(tmp_path):
+    rows = [kernel("void gemm()", "18.662ms"), kernel("void add()", "18.662ms"), kernel("void fill()", "9.016ms")]
+    warnings = on_device(tmp_path, rows, "27.678ms").info["warnings"]
+    assert warnings == [
+        "the rows that count in the table of line 2 add up to 46.340 ms, more than the 27.678 ms below it: "
+        "some of the time may be counted twice, or the table was changed"
+    ]
+    assert on_device(tmp_path, rows, "27.678ms").kernels["duration_ns"].sum() == 46_340_000
+
+
+@pytest.mark.parametrize("total", ["46.340ms", "46.338ms", "46.200ms", "50.000ms"])
+def test_rows_within_the_sum_and_its_rounding_are_no_warning(tmp_path, total):
+    rows = [kernel("void gemm()", "18.662ms"), kernel("void add()", "18.662ms"), kernel("void fill()", "9.016ms")]
+    assert not on_device(tmp_path, rows, total).info.get("warnings")
+
+
 def test_older_versions_add_annotations_to_the_sum(tmp_path):
     kernels = [kernel("void gemm()", "6.000ms"), kernel("void add()", "2.000ms")]
     trace = on_device(tmp_path, [*STEP, *kernels], "38.000ms")

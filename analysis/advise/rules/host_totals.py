@@ -1,0 +1,92 @@
+"""The host's own time in totals: far longer than the device's work, and what it is mostly spent on."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from kernelscope.analysis.advise import words
+from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.rules import host, host_calls
+from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.attribution import call_totals
+
+_FAR_LONGER = 2.0  # times the device's work: a host that takes this long does more than wait for it
+_MOST = 0.5  # of the host's time: of what takes more, nothing runs beside the other, so the shortest is inside all others
+_MUCH = 0.2  # of the host's time
+_LONG_CALL, _LONG_LAUNCH = 1_000_000, 100_000  # ns of a call, and for each kernel: launching takes neither
+_LOADS = r"(?i)(?:module|function) loading$|^cu(?:module|library)(?:load|getfunction)|^hipmodule(?:load|getfunction)"
+_STEPS = r"^ProfilerStep"
+_SINGLE = r"::|Func(?:tion)?$"  # in names of operators, and of functions of autograd: no ranges around others
+_WARM_UP = "warm up before you record: first calls load and compile kernels, and try algorithms; then: "
+
+
+def takes_longer(subject: Subject) -> list[Advice]:
+    """In totals, the host's own time is far longer than the device's work, so the device must have waited.
+
+    Calls that have advice of their own do not count.
+    """
+    host_ns = float(subject.trace.info.get("host_ns") or 0)
+    told_ns = sum(one.saves_ns for one in [*host_calls.allocations(subject), *host_calls.creations(subject)])
+    if subject.timeline or host_ns - told_ns < _FAR_LONGER * subject.step_ns:
+        return []
+    spent, first = _spent(subject, host_ns)
+    without = f" {words.duration(told_ns)} of it are calls that other advice names." if told_ns else ""
+    return [
+        Advice(
+            "host-bound",
+            "the device waits for the host",
+            host_ns - told_ns - subject.step_ns,
+            "the host's time less the device's work, if it includes no slow first step and no waiting for input",
+            [
+                f"The host's own time adds up to {words.duration(host_ns)}, {host_ns / subject.step_ns:.3g} times as long as "
+                f"the device's work, {words.duration(subject.step_ns)}; it includes the profiler's own cost.{without}",
+                f"{spent}. Record a few steps after warm-up (torch.profiler.schedule), and pass the file that "
+                "export_chrome_trace() writes, to see more.",
+            ],
+            (_WARM_UP if first else "") + words.text(subject, host.REMEDIES),
+            words.text(subject, host.LINKS),
+        )
+    ]
+
+
+def _spent(subject: Subject, host_ns: float) -> tuple[str, bool]:
+    """Say what the host's time is mostly spent on, and return whether it looks like a first run."""
+    calls = _sums(subject)
+    loads = calls[calls.index.str.contains(_LOADS).astype(bool)]
+    if loads["ns"].sum() > _MUCH * host_ns:
+        return f"The host loads the code of kernels, as in a first run: {_took(loads.nlargest(1, 'ns'), host_ns)}", True
+    inner = calls[(calls["ns"] > _MOST * host_ns).to_numpy(bool)].nsmallest(1, "ns")
+    if inner.empty:
+        return "Totals do not show what the host does meanwhile", False
+    first = _is_first(subject, inner, calls)
+    why = ", far longer than launching takes, as in a first run" if first else ""
+    return f"The host is mostly in {_took(inner, host_ns)}, with all that it calls{why}", first
+
+
+def _sums(subject: Subject) -> pd.DataFrame:
+    """Return ns and count by name of all that the host ran, except waits for the device."""
+    totals = subject.trace.totals
+    mine = totals[totals["table"].isin(["operators", "ranges", "calls"]).to_numpy(bool)]
+    table = mine[["count", "duration_ns"]].astype(float).rename(columns={"duration_ns": "ns"})
+    sums = table.groupby(mine["name"].astype("string").to_numpy(object)).sum()
+    sums.index = sums.index.astype("string")
+    sums = call_totals.of_the_host(sums)
+    return sums[~sums.index.str.contains(_STEPS).astype(bool)]
+
+
+def _is_first(subject: Subject, one: pd.DataFrame, calls: pd.DataFrame) -> bool:
+    """Return whether an operator takes so long a call, and for each kernel, that it does not only launch."""
+    launched = float(call_totals.named(calls, call_totals.LAUNCHES)["count"].sum())
+    kernels = max(float(subject.kernels()["count"].sum()), launched)
+    ns, count = float(one["ns"].sum()), float(one["count"].sum())
+    return bool(ns > max(_LONG_CALL * count, _LONG_LAUNCH * kernels) and one.index.str.contains(_SINGLE).all())
+
+
+def _took(one: pd.DataFrame, host_ns: float) -> str:
+    """Name one row of `_sums` with its time."""
+    ns, count = float(one["ns"].sum()), float(one["count"].sum())
+    each = f", {words.duration(ns / count)} a call in {words.count(count)} calls" if count > 1 else ""
+    return f"{one.index[0]} ({words.duration(ns)}, {ns / host_ns:.0%} of its time{each})"
+
+
+RULES: tuple[Rule, ...] = (takes_longer,)
