@@ -12,7 +12,7 @@ from kernelscope.analysis.accounting.amounts import size
 from kernelscope.cli import noise
 from kernelscope.cli.output import write_rows
 from kernelscope.nsys_wrappers import find
-from kernelscope.tracer.inside.frameworks import FRAMEWORKS
+from kernelscope.tracer.inside.frameworks import described
 from kernelscope.tracer.outside import collectors, conditions, counters, environments, gpu, interpreters, process_noise, recipes
 
 _WIDTH = 100  # characters of the summary
@@ -124,7 +124,7 @@ def _environments() -> Iterator[Row]:
         if row["framework"] in ready and not row["ready"]:
             continue  # out of date: `env list` shows it
         if row["ready"]:
-            value = f"{row['version']} ({row['variant']}, Python {row['python_version']}): {FRAMEWORKS[row['framework']].reveals}"
+            value = f"{row['version']} ({row['variant']}, Python {row['python_version']}): {described(row['framework']).reveals}"
         else:
             value = None
         yield _row("frameworks", row["framework"], row["ready"], value, row["reason"])

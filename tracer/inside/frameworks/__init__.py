@@ -90,7 +90,8 @@ SCRIPTS = {_IMPORTED_AS.get(name, name): name + ".script" for name in _with_adap
 
 def described(framework: str) -> Framework:
     """Return a framework's entry; one that is not listed is a package of workloads whose program marks its own layers."""
-    return FRAMEWORKS.get(framework) or Framework((), framework.partition("-")[0], "marked:Hooks")
+    reveals = "numpy's calls of OpenBLAS with shapes; layers through functions that its program marks"
+    return FRAMEWORKS.get(framework) or Framework((), framework.partition("-")[0], "marked:Hooks", reveals)
 
 
 def hooks(framework: str) -> "Type[Hooks]":

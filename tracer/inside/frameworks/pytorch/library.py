@@ -26,7 +26,9 @@ class Library(object):
     def __init__(self, torch: Any) -> None:
         self.torch = torch
         self.model: Any = None
-        self.after_optimizer: Optional[Callable[[], None]] = None  # closes the range around an optimizer's step
+        # what a pass does before and after an optimizer's step: it may change the step's arguments
+        self.before_optimizer: Optional[Callable[[Any, Any], Any]] = None
+        self.after_optimizer: Optional[Callable[[], None]] = None
         self.compiled: List[Any] = []  # the functions that compiled code, with their options, in order
         self._profiler: Any = None
 
@@ -53,6 +55,12 @@ class Library(object):
         ):
             if hasattr(owner, name):
                 setattr(owner, name, noticing(getattr(owner, name), label))
+
+    def compiles(self) -> bool:
+        """Return whether the program uses torch.compile: code that it calls is then compiled again if any of it changes."""
+        module = sys.modules.get("torch._dynamo.eval_frame")
+        known = getattr(module, "cached_backends", None) or getattr(module, "most_recent_backend", None)
+        return bool(known)
 
     def versions(self) -> Dict[str, Any]:
         """Return the versions of torch, numpy, oneDNN and MKL, and of CUDA and cuDNN if this build has them."""

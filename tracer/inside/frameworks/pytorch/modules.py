@@ -46,7 +46,6 @@ class Layers(object):
         self._patches = Patches()
         self._calls = Patches()  # of modules
         self._functions = Patches()  # of losses and distributions
-        self._handles: List[Any] = []
         self._optimizing: List[Any] = []
         self._backward = BackwardLayers(recorder, torch)
 
@@ -59,6 +58,7 @@ class Layers(object):
         self._calls.wrap(torch.nn.Module, "__call__", self._calling)
         for name in ("backward", "grad"):
             patches.wrap(torch.autograd, name, self._backward.around)
+        self._compiles = self._library.compiles()
         self._attach_functions(None)
         self._attach_optimizers()
         self._library.range_synchronisation(patches, self.recorder, self._on_gpu, self._kernels)
@@ -68,6 +68,8 @@ class Layers(object):
         }
         if self.opaque:
             methods["opaque"] = "; ".join("%s: %s" % item for item in sorted(self.opaque.items()))
+        if self._compiles:
+            methods["functions"] = "no ranges of losses, zero_grad and clipping: torch.compile would compile their callers again"
         if self.shared:
             methods["shared"] = "; ".join("%s is also %s" % (name, ", ".join(also)) for name, also in sorted(self.shared.items()))
         return methods
@@ -91,10 +93,7 @@ class Layers(object):
 
     def _leave_phases(self) -> None:
         self._patches.undo()
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
-        self._library.after_optimizer = None
+        self._library.before_optimizer = self._library.after_optimizer = None
 
     def _attach_calls(self, modules: Any) -> None:
         """Wrap the calls of these modules' classes only: calls of other classes then take no longer than usual."""
@@ -107,10 +106,12 @@ class Layers(object):
 
     def _attach_functions(self, layers: Any) -> None:
         """Wrap the losses and distributions that are among these layers; all of them if None."""
+        if self._compiles:
+            return
         functional = self.torch.nn.functional
         for name in sorted(vars(functional)):
             if (name.endswith("_loss") or name in _LOSSES) and not name.startswith("_") and (layers is None or "loss" in layers):
-                self._functions.wrap(functional, name, self._losing)
+                self._functions.wrap_code(functional, name, self._losing)
         self._attach_distributions(layers)
 
     def detach(self) -> None:
@@ -266,14 +267,14 @@ class Layers(object):
         for kind in kinds:
             for name in _SAMPLING:
                 if name in vars(kind):
-                    self._functions.wrap(kind, name, functools.partial(self._losing, layer=None))
+                    self._functions.wrap_code(kind, name, functools.partial(self._losing, layer=None))
 
     def _attach_optimizers(self) -> None:
         """Put a range around each step of an optimizer, from before it until after it; the end of our step closes open ones."""
         recorder, opened = self.recorder, self._optimizing
         from torch.optim import optimizer
 
-        def before(_: Any, arguments: Any, keywords: Any) -> Any:
+        def before(arguments: Any, keywords: Any) -> Any:
             opened.append(recorder.push("phase", "optimizer step", None, "optimizer"))
             return self._apart(arguments, keywords)
 
@@ -282,17 +283,33 @@ class Layers(object):
                 recorder.close(opened.pop())
 
         if hasattr(optimizer, "register_optimizer_step_pre_hook"):
-            self._handles.append(optimizer.register_optimizer_step_pre_hook(before))
-            self._library.after_optimizer = after
+            self._library.before_optimizer, self._library.after_optimizer = before, after
         else:  # before PyTorch 2.0
             around = recorder.around("phase", "optimizer step", "optimizer")
             for kind in optimizer.Optimizer.__subclasses__():
                 if "step" in vars(kind):
                     self._patches.wrap(kind, "step", around)
+        if self._compiles:
+            return
         for owner in (optimizer.Optimizer, self.torch.nn.Module):
-            self._patches.wrap(owner, "zero_grad", recorder.around("phase", "optimizer zero_grad", "optimizer"))
-        clipping = recorder.around("phase", "clip gradients", "other")
-        self._patches.wrap(self.torch.nn.utils, "clip_grad_norm_", clipping)
+            self._patches.wrap_code(owner, "zero_grad", self._ranged("optimizer zero_grad", "optimizer"))
+        self._patches.wrap_code(self.torch.nn.utils, "clip_grad_norm_", self._ranged("clip gradients", "other"))
+
+    def _ranged(self, name: str, phase: str) -> Callable[..., Any]:
+        """Return a decorator that puts a range of a phase around each call, except while code is compiled or traced."""
+        around, is_compiling = self.recorder.around("phase", name, phase), compiling(self.torch)
+
+        def ranged(original: Callable[..., Any]) -> Callable[..., Any]:
+            inside = around(original)
+
+            def called(*arguments: Any, **keywords: Any) -> Any:
+                if is_compiling():
+                    return original(*arguments, **keywords)
+                return inside(*arguments, **keywords)
+
+            return called
+
+        return ranged
 
     def _apart(self, arguments: Any, keywords: Any) -> Optional[Tuple[Tuple[Any, ...], Any]]:
         """Return a step's arguments with its closure in a separate range, as forward and backward are not the optimizer's work.

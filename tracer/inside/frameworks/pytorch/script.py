@@ -29,6 +29,8 @@ from kernelscope.tracer.inside.ranges import Recorder
 # Cost relative to a bare range: of a range around a module, of a range of its gradients, and of the hook that opens the latter.
 # The hook is set on a tensor and turns its gradient into a Python object. Measured with policy gradients on CartPole.
 FORWARD, BACKWARD, HOOK = 7.0, 2.0, 4.0
+_KEY = -1  # of our hooks: PyTorch counts its own from 0, and a program's models are saved with theirs
+_WITHOUT_STEP = 16  # calls of backward without an optimizer's step, if torch.compile is used
 _CANNOT_PRINT = "this build of PyTorch cannot switch them on"
 _BACKWARD = "backward"  # ends steps if no optimizer is created
 
@@ -57,7 +59,10 @@ class Adapter(Base):
         self._records: Optional[bool] = None  # whether autograd recorded the last call of a model after which a step ended
         self._operators: Any = None  # of the kernels pass
         self._watching = Patches()  # in place once it is known what ends a step, if no optimizer does
-        self._handles: List[Any] = []
+        self._hooked: List[Any] = []  # PyTorch's hooks of optimizers, and ours among them
+        self._functional = False  # whether gradients are those of functions (torch.func.grad): no backward is called
+        self._compiled = False  # whether the optimizer's steps are
+        self._waits = 0  # calls of backward since an optimizer's step was last seen
         self._in_hook = self._stopped = False
         self._layers: Any = None  # installed by `attach`
         self._on_gpu = False
@@ -71,19 +76,39 @@ class Adapter(Base):
 
         self._tells = hasattr(optimizer, "register_optimizer_step_post_hook")  # since PyTorch 2.0
         if self._tells:
-            self._handles.append(optimizer.register_optimizer_step_post_hook(self._optimizer_stepped))
+            before, after = self._hooks()
+            self._hooked = [(optimizer._global_optimizer_pre_hooks, before), (optimizer._global_optimizer_post_hooks, after)]
+            for hooks, hook in self._hooked:
+                hooks[_KEY] = hook
         self.searching.wrap(torch.nn.Module, "__call__", self._looking)
         self.searching.wrap(torch.autograd, "backward", self._differentiating)
         self.stepping.wrap(optimizer.Optimizer, "__init__", self._making)
         self.stepping.wrap(torch.nn.Module, "eval", self._evaluating)
 
-    def _optimizer_stepped(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
-        """Handle the end of an optimizer's step; in all passes this is our only hook that PyTorch calls then.
+    def _hooks(self) -> Tuple[Callable[..., Any], Callable[..., Any]]:
+        """Return what PyTorch calls before and after each step of an optimizer, in all passes.
 
-        No hook may be added or removed while PyTorch iterates over them: one of the program's own might not be called.
+        No hook may be added or removed while PyTorch iterates over them: one of the program's own might not be called. A
+        compiled step calls neither: the compiler leaves them out, and any other hooks would make it compile the step again.
         """
+        is_compiling, library, handle = compiling(self.torch), self.library, self._optimizer_stepped
+
+        def before(_: Any, arguments: Any, keywords: Any) -> Any:
+            if not is_compiling() and library.before_optimizer is not None:
+                return library.before_optimizer(arguments, keywords)
+            return None
+
+        def after(optimizer: Any, *_: Any) -> None:
+            if not is_compiling():
+                handle(optimizer)
+
+        return before, after
+
+    def _optimizer_stepped(self, optimizer: Any) -> None:
+        """Handle the end of an optimizer's step."""
         if self._stopped:
             return
+        self._waits, self._optimizes = 0, True
         self._in_hook = True
         try:
             if self.library.after_optimizer is not None:  # the range must be closed before the step ends
@@ -116,7 +141,7 @@ class Adapter(Base):
 
         def stepped(optimizer: Any, *arguments: Any, **keywords: Any) -> Any:
             output = original(optimizer, *arguments, **keywords)
-            self._optimizer_stepped(optimizer, arguments, keywords)
+            self._optimizer_stepped(optimizer)
             return output
 
         return stepped
@@ -127,6 +152,9 @@ class Adapter(Base):
         def differentiated(*arguments: Any, **keywords: Any) -> Any:
             output = original(*arguments, **keywords)
             roots = self.roots.alive()
+            self._waits += 1
+            if self._waits == _WITHOUT_STEP and self.library.compiles():
+                self._optimizes, self._compiled = False, True
             if not self._optimizes and (not roots or any(root.training for root in roots)):
                 self.recording.trains = self._differentiated = True
                 if not roots:
@@ -153,6 +181,7 @@ class Adapter(Base):
     def _looking(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap the call of modules: outermost modules with parameters are models."""
         is_compiling, calls, hands_on = compiling(self.torch), self._calls, only_hands_on(original)
+        in_gradient = _in_gradient(self.torch)
 
         def called(module: Any, *arguments: Any, **keywords: Any) -> Any:
             if is_compiling():
@@ -169,18 +198,19 @@ class Adapter(Base):
             finally:
                 calls.depth = depth
             if depth == 0 and self._is_model(module):
+                self._functional = self._functional or in_gradient()
                 self._called_model(module, (*arguments, *keywords.values()), output)
             return output
 
         return called
 
     def _called_model(self, model: Any, given: Tuple[Any, ...], output: Any) -> None:
-        trains = self.recording.trains and self.recording.spec["mode"] != "infer"
+        trains = (self.recording.trains or self._functional) and self.recording.spec["mode"] != "infer"
         if model.training or not trains:  # otherwise it is being evaluated
             self._looked_at(model, given, output)
-        if not trains:
+        if not trains or self._functional:
             self.samples.stepped()
-        self.recording.stepped(self, id(model), training=False)
+        self.recording.stepped(self, id(model), training=self._functional)
 
     def _looked_at(self, model: Any, given: Tuple[Any, ...], output: Any) -> None:
         """Inspect a model's arguments; some tensors cannot be inspected, such as nested ones and those without values."""
@@ -232,7 +262,7 @@ class Adapter(Base):
             output = (own or base.__call__)(module, *arguments, **keywords)
             if watched and key != _BACKWARD:
                 self._records = enabled()
-                self.recording.stepped(self, key, training=False)
+                self.recording.stepped(self, key, training=self._functional)
             return output
 
         if owner is not base:
@@ -243,7 +273,8 @@ class Adapter(Base):
         if key == _BACKWARD:
             trained = self._trained()
             model = "" if trained is None else "where %s is called in training mode after " % type(trained).__name__
-            return (model or "with ") + "a backward, as no optimizer is made"
+            why = "as the optimizer's step is compiled" if self._compiled else "as no optimizer is made"
+            return (model or "with ") + "a backward, " + why
         called = self._called(key)
         return "with an optimizer's step" if called is None else "with a call of %s" % type(called).__name__
 
@@ -373,12 +404,13 @@ class Adapter(Base):
         return DeviceClock(self.torch) if self.on_gpu() else None
 
     def stop(self) -> None:
-        """Remove everything; if PyTorch is just calling our hook, the hook stays and does nothing."""
+        """Remove everything; if PyTorch is just calling our hook, or compiled steps, the hooks stay and do nothing."""
         self._stopped = True
-        if not self._in_hook:
-            for handle in self._handles:
-                handle.remove()
-            self._handles = []
+        if not self._in_hook and not self.library.compiles():
+            for hooks, hook in self._hooked:
+                if hooks.get(_KEY) is hook:
+                    del hooks[_KEY]
+            self._hooked = []
         self._watching.undo()
         super(Adapter, self).stop()
 
@@ -399,3 +431,18 @@ class Adapter(Base):
         device = "cuda" if self.on_gpu() else "cpu"
         samples = {"batch": self.samples.step, "batch_source": SOURCE, "padding": self.padding.told()}
         return {**samples, "device": device, "network": network}
+
+
+def _in_gradient(torch: Any) -> Callable[[], bool]:
+    """Return a function that tells whether torch.func.grad, or what is built on it, calls what calls it."""
+    functorch = getattr(torch._C, "_functorch", None)
+    innermost = getattr(functorch, "peek_interpreter_stack", None)
+    kind = getattr(getattr(functorch, "TransformType", None), "Grad", None)
+    if innermost is None or kind is None:  # before PyTorch 2.0
+        return lambda: False
+
+    def in_gradient() -> bool:
+        interpreter = innermost()
+        return interpreter is not None and bool(interpreter.key() == kind)
+
+    return in_gradient
