@@ -67,7 +67,7 @@ def exposed(subject: Subject) -> list[Advice]:
     if subject.on_host:
         return []
     rows = subject.part(COPY)
-    rows = rows[(rows["kind"].isin(_ACROSS) & ~rows["kind"].isin(_loading(subject)["operation"])).to_numpy(bool)]
+    rows = rows[(rows["kind"].isin(_across(subject)) & ~rows["kind"].isin(_loading(subject)["operation"])).to_numpy(bool)]
     ns = words.time_of(rows)
     pageable = rows[rows["name"].str.contains("ageable").fillna(False).to_numpy(bool)]
     room = _room(subject)
@@ -106,6 +106,12 @@ def exposed(subject: Subject) -> list[Advice]:
     which = "Copies that nothing hides" if subject.timeline else "Copies"
     evidence = [*small, f"{which} take {words.share(subject, ns)} {subject.per}: {_listed(rows)}.", *_rate(rows)]
     return [Advice("copies", title, saves, estimate, evidence, remedy, words.text(subject, _LINK), words.ids(rows))]
+
+
+def _across(subject: Subject) -> tuple[str, ...]:
+    """Return the kinds of copies that are not within a device; a table of operators does not show their direction."""
+    by_operators = subject.trace.info.get("counted") == "operators"
+    return (*_ACROSS, "other") if by_operators else _ACROSS
 
 
 def _is_back(rows: pd.DataFrame) -> bool:

@@ -31,6 +31,7 @@ PROFILER = r"^(?:Activity Buffer Request|Buffer Flush|Instrumentation|Resource|L
 OPERATOR = r"::"  # after a library's name: aten::mm, mkldnn::_linear; users' names mostly have none
 # The host's rows in a table without its times: names without parameters after a library's, nodes of autograd, calls
 _HOST = rf"^\w+(?:::\w+)+(?:\.\w+)?(?:\.\.\.)?$|^autograd::|^torch::autograd::|^\w+Backward\d*$|{CALLS}"
+_COPIES, _MEMCPY, _LAUNCH = "aten::copy_", r"^(?:cuda|hip)Memcpy(?:Async)?$", r"^(?:cuda|hip)\w*LaunchKernel"
 _LOOP = r"^(?:ProfilerStep[#*]|Optimizer\.\w+#|enumerate\(DataLoader\)#)"
 ANNOTATIONS = rf"{_LOOP}|^(?:## |Torch-Compiled Region|\[pl\])"
 # Operators that make a view of a tensor or query it: device time that the older profiler gives them belongs to others
@@ -123,6 +124,25 @@ class TableRows:
         wraps = self.own < self._times("device_total") // _WRAPPED
         others = self.like(_LOOP) | self.like(CALLS) | self.name.isin(_NO_WORK).to_numpy(dtype=bool)
         return self.host & (self.own > 0) & ~self.doubtful & ~wraps & ~others
+
+    @cached_property
+    def transfers(self) -> Flags:
+        """Return which rows of operators are copies by the device's copy engine: aten::copy_, if it launches no kernel.
+
+        That is so if it calls the API to copy as often as it runs, and the other operators account for all launches.
+        """
+        mine = self.operator_rows & (self.name == _COPIES).fillna(False).to_numpy(bool)
+        others = self.operator_rows & ~mine
+        copied, launched = (int(self.calls[self.like(pattern)].sum()) for pattern in (_MEMCPY, _LAUNCH))
+        only = 0 < int(self.calls[mine].sum()) <= copied and 0 < launched <= int(self.calls[others].sum())
+        return mine if only else np.zeros_like(mine)
+
+    @cached_property
+    def calls(self) -> Times:
+        """Return the printed number of calls of each row; 0 if it is not printed."""
+        if "count" not in self.rows:
+            return np.zeros(len(self.rows), dtype=np.int64)
+        return text_tables.counts(self.rows["count"]).fillna(0).to_numpy(dtype=np.int64)
 
     @cached_property
     def processor_rows(self) -> Flags:

@@ -146,6 +146,8 @@ class _TableReader:
         rest = self._unlisted(listed) if len(listed) or len(totals) else None
         work = listed if rest is None else pd.concat([listed, rest], ignore_index=True)
         copies = work["name"].str.contains(of_rows.COPY, regex=True).fillna(False).to_numpy(dtype=bool)
+        if not self.rows.counts_kernels:
+            copies |= work.index.isin(np.flatnonzero(self.rows.transfers)) & work["operator"].notna().to_numpy(bool)
         moved = work[copies]
         return {
             "kernels": work[~copies],

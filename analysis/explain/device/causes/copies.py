@@ -15,6 +15,7 @@ from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFi
 from kernelscope.analysis.explain.device.causes import precision
 
 BETWEEN = ("host to device", "device to host", "host to host", "unified memory")
+UNTOLD = "other"  # in a table of operators: between host and device, in a direction that it does not show
 _SAME = 0.1  # share within which durations and bytes are the same
 _SAME_BYTES = 0.05
 _PACE = 0.3  # share by which copies of the same bytes may differ from run to run
@@ -41,8 +42,12 @@ _OVERLAP = "asynchronous copies on a stream of their own, a batch ahead of the s
 def between_host_and_device(case: DeviceCase) -> Iterator[DeviceFinding]:
     """Copies between host and device take more of the step on one side."""
     left = case.left
-    rows = left[((left["part"] == COPY) & left["kind"].isin(BETWEEN)).to_numpy(bool)]
+    kinds = (*BETWEEN, UNTOLD) if case.by_operators else BETWEEN
+    rows = left[((left["part"] == COPY) & left["kind"].isin(kinds)).to_numpy(bool)]
     if rows.empty:
+        return
+    if case.by_operators:
+        yield _by_operators(case, rows)
         return
     hidden, fills = _hidden_otherwise(case, rows), _fills(case)
     if hidden is None:
@@ -69,6 +74,26 @@ def between_host_and_device(case: DeviceCase) -> Iterator[DeviceFinding]:
     costs = f"add up to more in {slower} than in {faster}" if case.totals else f"cost {slower} more {what_of} than {faster}"
     title = f"copies between host and device ({what}) {costs}: {how}"
     yield DeviceFinding("copies between host and device", title, rows["row"].tolist(), sure, sentences, _remedy(case, rows, slow))
+
+
+def _by_operators(case: DeviceCase, rows: pd.DataFrame) -> DeviceFinding:
+    """Return the finding on operators that copy; the other side's may stand beside conversions of types, in one row."""
+    left = case.left
+    alike = (left["name"] == "aten::copy_").fillna(False).to_numpy(bool)
+    rows = pd.concat([rows, left[alike & ~left["row"].isin(rows["row"]).to_numpy(bool)]])
+    _, slower, _, faster = words.slower(case, rows)
+    title = f"copies between host and device add up to more in {slower} than in {faster}: {words.of_rows(case, rows)}"
+    sentences = [
+        f"Operators that copy: {words.executions_of(case, rows)}; tables of operators show neither bytes nor directions."
+    ]
+    return DeviceFinding(
+        "copies between host and device",
+        title,
+        rows["row"].tolist(),
+        "medium",
+        sentences,
+        _PIN["pytorch"] + "; send smaller types",
+    )
 
 
 def on_the_device(case: DeviceCase) -> Iterator[DeviceFinding]:

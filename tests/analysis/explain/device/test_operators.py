@@ -78,6 +78,28 @@ def test_a_cut_table_without_products_is_no_smaller_program(explained):
     assert "scaled_dot_product_attention" in softmax["remedy"]
 
 
+ON_DEVICE = ["Name", "Self CPU", "CPU total", "Self CUDA", "CUDA total", "# of Calls"]
+
+
+def of_copies(launches, copies=10, other=10):
+    """Return a table in which `aten::copy_` takes 267 ms, beside two operators of 10 ms that launch a kernel each time."""
+    rows = [("aten::copy_", "1.000ms", "285.000ms", "267.000ms", "267.000ms", str(copies))]
+    rows += [(name, "1.000ms", "1.000ms", "10.000ms", "10.000ms", str(other)) for name in ("aten::sub", "aten::div")]
+    rows += [(name, "1.000ms", "1.000ms", "0.000us", "0.000us", str(calls)) for name, calls in
+             (("cudaMemcpyAsync", 10), ("cudaLaunchKernel", launches))]  # fmt: skip
+    return printed(ON_DEVICE, rows, ["Self CPU time total: 290.000ms", "Self CUDA time total: 287.000ms"])
+
+
+@pytest.mark.parametrize(("launches", "transfers"), [(20, True), (30, False)], ids=["no launch left", "as many launches"])
+def test_operators_that_launch_no_kernel_are_copies(tmp_path, launches, transfers):
+    path = tmp_path / "table.txt"
+    path.write_text(of_copies(launches))
+    trace = ks.read(path)
+    assert trace.copies["duration_ns"].sum() == (267_000_000 if transfers else 0)
+    assert trace.kernels["duration_ns"].sum() + trace.copies["duration_ns"].sum() == 287_000_000
+    assert list(trace.copies["operation"]) == (["other"] if transfers else [])
+
+
 # --- kernels --------------------------------------------------------------------------------------------------------------------
 
 
