@@ -58,9 +58,9 @@ class Library(object):
 
     def compiles(self) -> bool:
         """Return whether the program uses torch.compile: code that it calls is then compiled again if any of it changes."""
-        module = sys.modules.get("torch._dynamo.eval_frame")
-        known = getattr(module, "cached_backends", None) or getattr(module, "most_recent_backend", None)
-        return bool(known)
+        module = sys.modules.get("torch._dynamo.eval_frame")  # also loaded, without a backend, by optimizers
+        known = list(getattr(module, "cached_backends", {}).values()) + [getattr(module, "most_recent_backend", None)]
+        return any(backend is not None for backend in known)
 
     def versions(self) -> Dict[str, Any]:
         """Return the versions of torch, numpy, oneDNN and MKL, and of CUDA and cuDNN if this build has them."""
