@@ -14,7 +14,17 @@ from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import DetectedSteps, Request
 from kernelscope.analysis.explain import again
-from kernelscope.analysis.explain.device import account_rows, alignment, calls, causes, compiled, counted, host_pace, words
+from kernelscope.analysis.explain.device import (
+    account_rows,
+    alignment,
+    by_kind,
+    calls,
+    causes,
+    compiled,
+    counted,
+    host_pace,
+    words,
+)
 from kernelscope.analysis.explain.device.alignment import Replacement
 from kernelscope.analysis.explain.device.case import PACE, SIDES, DeviceCase, DeviceFinding, case_of, lists_operators, reach
 from kernelscope.analysis.explain.device.causes import faults
@@ -53,7 +63,7 @@ def explain(a: CaptureSide, b: CaptureSide, request: Request | None = None) -> d
     case.replaced = alignment.renamed(case) if case.totals else alignment.replacements(case.a, case.b)
     if case.totals:
         _keep_kind(case)
-    findings = _settled(case) if a.path != b.path and not _counted_apart(case) else []
+    findings = _settled(case) if a.path != b.path else []
     return Shown(_result(case, findings))
 
 
@@ -101,8 +111,10 @@ def _amount(trace: Trace, steps: DetectedSteps, graphs: bool) -> float:
 
 def _settled(case: DeviceCase) -> list[DeviceFinding]:
     """Return the findings that stand out from the noise, largest first. No row is in two of them."""
+    if _counted_apart(case) and any(case.unlisted_ns(key) for key in SIDES):
+        return []
     result = []
-    for rule in causes.rules():
+    for rule in by_kind.RULES if _counted_apart(case) else causes.rules():
         for finding in rule(case):
             if case.taken & set(finding.rows):
                 continue
@@ -246,7 +258,7 @@ def _abstained(case: DeviceCase, findings: list[DeviceFinding]) -> tuple[str | N
         return None, None
     if _counted_apart(case):
         return (
-            "one table gives times by kernel, the other by operator, as it has too few rows of kernels",
+            "one table gives times by kernel, the other by operator, as rows of kernels were not printed",
             _ALL_ROWS,
         )
     if _alike(case):

@@ -218,15 +218,29 @@ def test_what_the_host_s_own_time_adds_up_to_in_torch_s_tables(tmp_path, hosts, 
     assert ks.explain(*paths)["calls"] == (said and said + "20.0 ms in A, 6.00 ms in B")
 
 
-def test_tables_of_one_profile_that_are_counted_in_two_ways_get_no_cause(tmp_path):
-    products = (
-        row("aten::mm", "1.000ms", "1.000ms", "5.000ms", "10"),
-        row("ampere_sgemm_128x64_nn", "0.000us", "0.000us", "5.000ms", "10"),
-    )
+def in_two_ways(tmp_path, kernels_ms=5, total_ms=5):
+    """Explain a table of operators, 5 ms, against one of kernels."""
+    operators = row("aten::mm", "1.000ms", "1.000ms", "5.000ms", "10")
+    kernels = row("ampere_sgemm_128x64_nn", "0.000us", "0.000us", f"{kernels_ms}.000ms", "10")
     paths = []
-    for name, rows in zip("ab", (products[:1], products[1:]), strict=True):
+    for name, one, whole in (("a", operators, 5), ("b", kernels, total_ms)):
         paths.append(tmp_path / f"{name}.txt")
-        paths[-1].write_text(printed(NEW, list(rows), ["Self CUDA time total: 5.000ms"]))
-    result = ks.explain(*paths)
+        paths[-1].write_text(printed(NEW, [one], [f"Self CUDA time total: {whole}.000ms"]))
+    return ks.explain(*paths)
+
+
+def test_tables_of_one_profile_that_are_counted_in_two_ways_get_no_cause(tmp_path):
+    assert in_two_ways(tmp_path)["findings"] == []
+
+
+def test_whole_tables_that_are_counted_in_two_ways_are_compared_by_kind(tmp_path):
+    (finding,) = in_two_ways(tmp_path, 8, 8)["findings"]
+    assert finding["title"] == "gemm work takes longer in B than in A: 5.00 ms in A, 8.00 ms in B"
+    assert finding["explains_ns"] == 3_000_000
+    assert finding["evidence"][1:] == ["A: aten::mm.", "B: ampere_sgemm_128x64_nn."]
+
+
+def test_cut_tables_that_are_counted_in_two_ways_get_no_cause(tmp_path):
+    result = in_two_ways(tmp_path, 6, 8)
     assert result["findings"] == []
     assert result["abstained"].startswith("one table gives times by kernel, the other by operator")
