@@ -24,6 +24,8 @@ from kernelscope.analysis.formats.torch_table.tables import OperatorTable
 from kernelscope.analysis.trace import UNLISTED, Trace, conform
 
 _SHARED = 2  # rows with the same printed times by which two tables are taken for one profile
+_MOST = 0.5  # of the time in no row: a smaller part is not given to an operator
+_SAME = 0.98  # of the largest part: operators that wrap one another have about the same
 _CUT = r"\.\.\.$"
 
 
@@ -192,14 +194,34 @@ class _TableReader:
             self.remarks.note(f"the sum below {self.place} includes {_ms(inside)} of annotations, which are not work")
         if not rows.is_more_than_rounding(left):
             return None
+        inside_one = self._inside_one(work, left)
+        left -= int(inside_one["duration_ns"].sum())
         self.remarks.note(
             f"{_ms(left)} of the {_ms(rows.total)} in the sum below {self.place} are in no row that counts: "
             f"they are the kernel {UNLISTED!r}"
         )
         row = {"name": UNLISTED, "kind": "unknown", "duration_ns": left, "count": 1, "attribution": "none"}
-        return pd.DataFrame([{**row, "device": rows.device or "cpu"}]).astype(
-            {"name": "string", "kind": "string", "duration_ns": "Int64", "count": "Int64"}
-        )
+        unknown = pd.DataFrame([{**row, "device": rows.device or "cpu"}])
+        types = {"name": "string", "kind": "string", "duration_ns": "Int64", "count": "Int64"}
+        return pd.concat([inside_one, unknown]).reindex(columns=[*unknown, "operator"]).astype(types)
+
+    def _inside_one(self, work: pd.DataFrame, left: int) -> pd.DataFrame:
+        """Return the part of what no row has that must be inside one operator, as a row of that operator; empty if unknown.
+
+        An operator's total, nested ones included, less all that rows have by themselves is a lower bound of that part.
+        """
+        rows = self.rows
+        totals = rows.ns("device_total" if rows.device else "cpu").fillna(0)
+        operators = rows.host & rows.operators & rows.like(of_rows.OPERATOR) & ~rows.doubtful & (self.counts > 0).fillna(False)
+        bounds = (totals - int(work["duration_ns"].sum())).clip(upper=left).where(operators, 0)
+        if rows.counts_kernels or int(bounds.max() or 0) <= _MOST * left:
+            return pd.DataFrame({"duration_ns": pd.array([], dtype="Int64")})
+        alike = totals[(bounds >= _SAME * bounds.max()).to_numpy(bool)]
+        place = alike[::-1].idxmin()  # the innermost of those that wrap one another: of equal ones, the last
+        name, ns = str(rows.name[place]), int(bounds[place])
+        self.remarks.note(f"at least {_ms(ns)} of what is in no row of {self.place} is inside {name}, as its total tells")
+        made = {"name": f"(inside {name}, not printed)", "operator": name, "duration_ns": ns, "count": int(self.counts[place])}
+        return pd.DataFrame([{**made, "device": rows.device or "cpu", "attribution": "none"}])
 
     def _by_shares(self, work: pd.DataFrame) -> pd.DataFrame | None:
         """Return one kernel for the time that the rows lack, if no sum is printed but their percentages reveal it."""

@@ -29,6 +29,8 @@ _OTHER_AGE = (
     "names tell of other architectures ({0}, {1}): another device, or another version of the library; compare on one device, "
     "with one version"
 )
+_ONEDNN = "{0} uses oneDNN (mkldnn), which takes float32 and bfloat16, contiguous or channels-last, and does not take double"
+_ON_CPU = "compare types, layouts and versions of the libraries"
 _LIBRARY = "a library's matrix product (cuBLAS, hipBLASLt, CUTLASS) in {0}, as in {1}"
 _LAYOUT = {
     "pytorch": "keep one memory layout throughout: model.to(memory_format=torch.channels_last), or channels first everywhere",
@@ -70,7 +72,8 @@ def _replaced(case: DeviceCase, kinds: Collection[str], cause: str, what: str) -
     mine = rows[(one_sided | shifted).to_numpy(bool)]
     if not ((mine["a_count"] >= 0.5).any() and (mine["b_count"] >= 0.5).any()) or not bool(one_sided.any()):
         return
-    counts = {key: float(rows[f"{key}_count"].sum()) for key in SIDES}
+    computing = case.without_wrappers(rows)
+    counts = {key: float(computing[f"{key}_count"].sum()) for key in SIDES}
     if min(counts.values()) < 0.8 * max(counts.values()):
         return  # other work, not another way to do it
     title = f"{what} by other kernels: {words.of_rows(case, mine)}"
@@ -81,6 +84,9 @@ def _replaced(case: DeviceCase, kinds: Collection[str], cause: str, what: str) -
 def _remedy(case: DeviceCase, rows: pd.DataFrame) -> str:
     """Return the remedy: a library's product if the slower side uses a kernel of its own and the faster one a library."""
     slow, slower, fast, faster = words.slower(case, rows)
+    if rows["kind"].isin(CONVOLUTIONS).any() and case.on_cpus:
+        names = rows.loc[(rows[f"{fast}_count"] > 0).to_numpy(bool), "name"].astype("string")
+        return _ONEDNN.format(faster) if names.str.contains("mkldnn").any() else _ON_CPU
     if rows["kind"].isin(CONVOLUTIONS).any():
         return words.remedy(case, _CONVOLUTION, slow)
     if rows.loc[(rows[f"{fast}_count"] > 0).to_numpy(bool), "name"].str.contains(r"mkldnn::_linear_pointwise").any():

@@ -10,14 +10,19 @@ from tests.analysis.printed_totals import text_of
 HEADING = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls"]
 
 
+def table(rows, total_ms):
+    """Return a printed table. rows: name, own time and time with all that it calls (ms), calls."""
+    cells = [(what, "1%", f"{own}ms", "1%", f"{ms}ms", "1.000us", str(calls)) for what, own, ms, calls in rows]
+    return printed(HEADING, cells, [f"Self CPU time total: {total_ms}ms"])
+
+
 @pytest.fixture
 def explained(tmp_path):
     def run(*sides):
         paths = []
         for name, (rows, total_ms) in zip(("a.txt", "b.txt"), sides, strict=True):
-            cells = [(what, "1%", f"{ms}ms", "1%", f"{ms}ms", "1.000us", str(calls)) for what, ms, calls in rows]
             paths.append(tmp_path / name)
-            paths[-1].write_text(printed(HEADING, cells, [f"Self CPU time total: {total_ms}ms"]))
+            paths[-1].write_text(table([(what, ms, ms, calls) for what, ms, calls in rows], total_ms))
         return ks.explain(*paths)
 
     return run
@@ -46,6 +51,27 @@ def test_a_table_that_is_not_sorted_by_time_hides_more_than_its_shortest_row(exp
     assert result["findings"] == []
     assert result["abstained"].startswith("the largest difference is in rows that were not printed (+1.4")
     assert "row_limit=-1" in result["to_find_out"]
+
+
+def test_what_was_not_printed_inside_an_operator_is_that_operators(tmp_path):
+    """conv2d takes 1,275 ms with all that it calls; the printed rows have 31 ms by themselves: it has at least 1,244 ms more."""
+    wrappers = [("aten::conv2d", 0.5, 1275.0, 20), ("aten::_convolution", 0.5, 1275.0, 20)]
+    a, b = tmp_path / "a.txt", tmp_path / "b.txt"
+    a.write_text(table([("aten::mkldnn_convolution", 480.0, 480.0, 20), ("aten::max_pool2d", 30.0, 30.0, 1)], 510.0))
+    b.write_text(table([("aten::max_pool2d", 30.0, 30.0, 1), *wrappers], 1476.0))
+    trace = ks.read(b)
+    inside = trace.kernels.set_index("name").loc["(inside aten::_convolution, not printed)"]
+    assert (inside["duration_ns"], inside["count"], inside["kind"]) == (1_244_000_000, 20, "convolution forward")
+    assert trace.kernels["duration_ns"].sum() == 1_476_000_000
+    (finding,) = ks.explain(a, b)["findings"]
+    assert finding["explains_ns"] == 765_000_000
+    assert "oneDNN" in finding["remedy"]
+
+
+def test_a_total_that_may_be_of_printed_rows_tells_nothing(tmp_path):
+    path = tmp_path / "table.txt"
+    path.write_text(table([("aten::mm", 900.0, 900.0, 5), ("aten::linear", 1.0, 901.0, 5)], 1000.0))
+    assert list(ks.read(path).kernels["name"]) == ["aten::mm", "aten::linear", "(in rows that were not printed)"]
 
 
 def test_time_in_a_range_outside_of_operators(explained):
