@@ -29,7 +29,7 @@ _SAME_GRID = "grids are the same: compare code, inputs and the data's location; 
 _COUNTED = "compare sizes and code; `kernelscope advise` of {0}'s recording says what limits this kernel"
 _OTHER_GRID = "grids differ: compare sizes, and how the work is divided into blocks"
 _MORE_OFTEN = "find out why it is launched more often: a longer loop, smaller pieces, or work that is done again"
-_OPERATOR = re.compile(r"::|^(?:cuda|hip|cu)[A-Z]|^Mem(?:cpy|set)|Backward\d*$|[#\[(]")
+_OPERATOR = re.compile(r"::|^(?:cuda|hip|cu)[A-Z]|^Mem(?:cpy|set)|Backward\d*$|[#\[(]|^(?:Torch-)?Compiled")
 _OWN_TIME = (
     "It is a range or function of the program's own. This is its time outside of operators: Python, NumPy, loading, compiling."
 )
@@ -68,7 +68,8 @@ def by_kind(case: DeviceCase) -> Iterator[DeviceFinding]:
 def _of_unknown(case: DeviceCase, rows: pd.DataFrame) -> Iterator[DeviceFinding]:
     """Yield findings on kernels of unknown kind: each large one that both sides execute, then the others.
 
-    Those that only one side has may be the same work under other names, so they are one finding, unless one side has nearly all.
+    Those that only one side has may be the same work under other names, so they are one finding; not operators, of which one side
+    has nearly all.
     """
     names = rows["name"].map(words.kernel)
     large = _large(rows)
@@ -77,7 +78,7 @@ def _of_unknown(case: DeviceCase, rows: pd.DataFrame) -> Iterator[DeviceFinding]
     there = ((rows["a_count"] > 0) & (rows["b_count"] > 0)).to_numpy(bool)
     alone, rest = rows[~there], rows[there & ~names.isin(large).to_numpy(bool)]
     sums = alone[["a_ns", "b_ns"]].sum()
-    one_sided = sums.min() < _LITTLE * sums.max()
+    one_sided = case.by_operators and sums.min() < _LITTLE * sums.max()
     parts = [alone[(alone[f"{key}_count"] > 0).to_numpy(bool)] for key in SIDES] if one_sided else [alone]
     for part in (*parts, rest):
         if len(part):
