@@ -82,6 +82,7 @@ _MEANS = (
 UNITS = {
     "sm_throughput": "arithmetic", "dram_throughput": "device memory", "l2_throughput": "L2 cache", "l1_throughput": "L1 cache",
 }  # fmt: skip
+_SAME = 0.01  # of a share: shares that differ by less are those of one pipe
 _ROUNDED = 0.005  # smaller shares would read 0%
 _DRAM, _READ, _WRITTEN = r"dram__bytes\.sum", r"dram__bytes_read\.sum", r"dram__bytes_write\.sum"
 _DRAM_RATE = r"Memory Throughput|dram__bytes\.sum\.per_second"
@@ -104,19 +105,32 @@ def table(trace: Trace) -> pd.DataFrame:
 
 
 def clock_hz(trace: Trace, kernel: str) -> float | None:
-    """Return the multiprocessors' clock while a kernel ran, the mean over its launches; None if unknown."""
+    """Return the multiprocessors' clock while a kernel ran, the mean over its time; None if unknown."""
     places = np.flatnonzero((trace.kernels["name"] == kernel).fillna(False).to_numpy(bool))
     values = _first(trace.metrics, _CLOCK, "Hz").reindex(places).dropna()
-    return float(values.mean()) if len(values) else None
+    weights = trace.kernels["duration_ns"].iloc[values.index].to_numpy(np.float64)
+    return _mean(values.to_numpy(np.float64), weights) if len(values) else None
+
+
+def arithmetic_is_known(row: Mapping[str, Any]) -> bool:
+    """Return whether the busiest pipe of the multiprocessors, in a row of `table`, is not that of loads and stores.
+
+    Its share is that of the first-level cache, or of all of memory, if it is.
+    """
+    pipe = row["sm_throughput"]
+    others = [row[name] for name in ("l1_throughput", "memory_throughput") if not pd.isna(row[name])]
+    return not pd.isna(pipe) and all(abs(pipe - other) >= _SAME * max(pipe, other) for other in others)
 
 
 def shares(row: Mapping[str, Any]) -> str:
     """Say how busy each unit is, of a row of `table`: arithmetic 2%, device memory 18%; null columns are left out."""
-    known = [f"{unit} {_percent(row[column])}" for column, unit in UNITS.items() if not pd.isna(row[column])]
-    return ", ".join([*known, *([f"tensor cores {_percent(row['tensor_pipe'])}"] if not pd.isna(row["tensor_pipe"]) else [])])
+    names = UNITS if arithmetic_is_known(row) else {**UNITS, "sm_throughput": "loads and stores"}
+    known = [f"{unit} {percent(row[column])}" for column, unit in names.items() if not pd.isna(row[column])]
+    return ", ".join([*known, *([f"tensor cores {percent(row['tensor_pipe'])}"] if not pd.isna(row["tensor_pipe"]) else [])])
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """Return a share in whole percent."""
     return f"{share:.0%}" if share >= _ROUNDED or not share else "under 1%"
 
 

@@ -25,6 +25,7 @@ from kernelscope.analysis.trace.notebook import Shown
 SCHEMA = "kernelscope/explain/1"
 _LEAST = 0.02  # of the longer side: a line that differs by less is no cause
 _EVIDENCE = 0.2  # of a line's difference: lines of called functions that differ by less are not named
+_CHANGED = 0.6  # of two lines' characters that are the same: with fewer, one is not the other
 _SAME_LOOP = 0.5  # of the time: if lines with this share execute more often by one factor, the loop ran more often
 _PARTS, _CALLED, _LONGEST = 8, 3, 60
 _NESTED = "the lines of {}, which includes what it calls, stand for the whole; line_profiler's own cost per line is included"
@@ -33,6 +34,11 @@ _LOOK = (
     "programs and shows the kernels and waits in each line"
 )
 _SAME_NUMBER = "profile both over the same number of iterations, so that each line does the same work"
+_MANY, _SHORT_NS = 1000, 50_000  # executions; each is so short that Python's own cost counts
+_VECTORISE = (
+    "one expression on whole arrays, a comprehension or a built-in function in place of the loop: an execution takes {0}, a "
+    "large part of which is the interpreter's and line_profiler's own"
+)
 _LESS_OFTEN = "execute it less often: move it out of the loop, or process more at a time"
 
 
@@ -50,6 +56,16 @@ class _Line(NamedTuple):
         if place >= end:
             return cls(None, None, 0, 0)
         return cls(int(lines[place].line), _spaced(lines[place].text), int(lines[place].hits), int(lines[place].time_ns))
+
+
+_NONE = _Line(None, None, 0, 0)
+
+
+def _alike(a: _Line, b: _Line) -> bool:
+    """Return whether one line may be the other, changed."""
+    if a.text is None or b.text is None:
+        return True
+    return difflib.SequenceMatcher(None, a.text, b.text, autojunk=False).ratio() >= _CHANGED
 
 
 def _spaced(text: object) -> str | None:
@@ -185,12 +201,15 @@ def _paired(a: pd.DataFrame, b: pd.DataFrame) -> Iterator[_Row]:
     known = all(text is not None for side in texts for text in side)
     keys = texts if known else [[line.line for line in side] for side in lines]
     matcher = difflib.SequenceMatcher(None, list(map(str, keys[0])), list(map(str, keys[1])), autojunk=False)
-    for _, first, last, other, end in matcher.get_opcodes():
+    functions = [str(side[0].function).rpartition(".")[2] if side else "" for side in lines]
+    for kind, first, last, other, end in matcher.get_opcodes():
         for place in range(max(last - first, end - other)):
             mine = _Line.of(lines[0], first + place, last)
             its = _Line.of(lines[1], other + place, end)
-            function = lines[0][0].function if lines[0] else lines[1][0].function
-            yield _Row(str(function).rpartition(".")[2], mine, its)
+            if kind == "replace" and not _alike(mine, its):
+                yield from (_Row(functions[0], mine, _NONE), _Row(functions[1], _NONE, its))
+            else:
+                yield _Row(functions[mine.number is None], mine, its)
 
 
 def _stands_out(row: _Row, whole_ns: int) -> bool:
@@ -205,7 +224,7 @@ def _loop(rows: Sequence[_Row]) -> tuple[int, int] | None:
     """Return how often the loop ran on each side if that differs: as often as the lines that take most of the time execute."""
     sums: dict[tuple[int, int], int] = {}
     for row in rows:
-        if row.only is None and min(row.hits) > 0:
+        if row.only is None and min(row.hits) > 1:
             sums[row.hits] = sums.get(row.hits, 0) + max(row.times_ns)
     if not sums:
         return None
@@ -277,7 +296,7 @@ def _title(row: _Row) -> str:
         side = SIDES.index(row.only)
         return f"{row.function}, line {row.numbers[side]} is in {row.only.upper()} only: {code[side]}{(a, b)[side]}"
     if row.replaced:
-        return f"{head} is another one: {code[0]}{a} in A; {code[1]}{b} in B"
+        return f"{head} was changed: {code[0]}{a} in A; {code[1]}{b} in B"
     if row.hits[0] != row.hits[1]:
         often = f"executes {row.hits[1]:,} times instead of {row.hits[0]:,}"
         if (row.hits[1] - row.hits[0]) * row.delta_ns < 0:
@@ -309,6 +328,9 @@ def _remedy(row: _Row, loop: tuple[int, int] | None) -> str:
     """Return what to do about a line that makes B slower; empty for one that makes it faster."""
     if row.delta_ns <= 0:
         return ""
+    often = row.hits != loop or row.only is not None
+    if often and row.hits[1] >= _MANY and row.times_ns[1] < _SHORT_NS * row.hits[1]:
+        return _VECTORISE.format(duration(row.times_ns[1] / row.hits[1]))
     if row.only is not None or row.replaced or row.hits[1] <= row.hits[0]:
         return _LOOK
     return _SAME_NUMBER if row.hits == loop else _LESS_OFTEN

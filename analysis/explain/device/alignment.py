@@ -51,7 +51,7 @@ class Replacement:
     def sentence(self) -> str:
         """Return it in words: 24 x fmha_cutlassF became 24 x flash_fwd_kernel (-1.2 ms)."""
         a, b = (words.listed(sorted(map(words.kernel, names)), 2) for names in (self.a, self.b))
-        return f"{self.a_count} x {a} became {self.b_count} x {b} ({(self.b_ns - self.a_ns) / 1e6:+.3g} ms)"
+        return f"{self.a_count} x {a} became {self.b_count} x {b} ({words.signed(self.b_ns - self.a_ns)})"
 
 
 def replacements(a: DeviceSide, b: DeviceSide) -> list[Replacement]:
@@ -79,10 +79,18 @@ def renamed(case: DeviceCase) -> list[Replacement]:
     if [len(one) for one in alone] != [1, 1] or case.unlisted_ns("a") or case.unlisted_ns("b"):
         return []
     a, b = (one.iloc[0] for one in alone)
+    single = len(rows) == len(alone[0]) + len(alone[1])  # all that each side executes
+    if single:
+        return [_renamed(a, b)]
     if a["a_count"] != b["b_count"] or abs(a["a_ns"] - b["b_ns"]) > _EQUAL * max(a["a_ns"], b["b_ns"]):
         return []
+    return [_renamed(a, b)]
+
+
+def _renamed(a: pd.Series, b: pd.Series) -> Replacement:
+    """Return that one kernel takes another's place."""
     counts = round(float(a["a_count"])), round(float(b["b_count"]))
-    return [Replacement(frozenset([a["name"]]), frozenset([b["name"]]), counts[0], *counts, int(a["a_ns"]), int(b["b_ns"]))]
+    return Replacement(frozenset([a["name"]]), frozenset([b["name"]]), counts[0], *counts, int(a["a_ns"]), int(b["b_ns"]))
 
 
 def _replacement(names: tuple[frozenset[str], frozenset[str]], stretches: list[Stretch], durations: list[Int]) -> Replacement:

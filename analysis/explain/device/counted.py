@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from kernelscope.analysis.device import counters
+from kernelscope.analysis.device import counters, limits
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase
 
@@ -19,15 +19,23 @@ def sentences(case: DeviceCase, rows: pd.DataFrame) -> list[str]:
     """Return sentences on each side's longest kernel among these rows; none without counters."""
     measured = {key: _longest(case, key, rows) for key in SIDES}
     known = {key: row for key, row in measured.items() if row is not None}
-    result = [f"Of their peaks {words.kernel(row['kernel'])} uses in {case.side(key).name}: {counters.shares(row)}."
-              for key, row in known.items() if counters.shares(row)]  # fmt: skip
+    result = []
     for key, row in known.items():
-        resident = [f"on average {row['achieved_occupancy']:.0%}"] if not pd.isna(row["achieved_occupancy"]) else []
-        resident += [f"at most {row['theoretical_occupancy']:.0%}"] if not pd.isna(row["theoretical_occupancy"]) else []
-        result += [f"Resident warps in {case.side(key).name}: {', '.join(resident)}."] if resident else []
+        limit = limits.of(case.side(key).trace, row)
+        result += [f"In {case.side(key).name}, {limit.title}."] if limit is not None else []
+    result += [f"Of their peaks {words.kernel(row['kernel'])} uses in {case.side(key).name}: {counters.shares(row)}."
+              for key, row in known.items() if counters.shares(row)]  # fmt: skip
     if len(known) < len(SIDES):
         return result
     return [*_clocks(case, known), *result, *_bytes(case, known)]
+
+
+def remedy(case: DeviceCase, rows: pd.DataFrame) -> str | None:
+    """Return what to do about what limits the slower side's longest kernel among these rows; None if its counters do not tell."""
+    slow, slower, _, _ = words.slower(case, rows)
+    row = _longest(case, slow, rows)
+    limit = None if row is None else limits.of(case.side(slow).trace, row)
+    return f"in {slower}: {limit.remedy}" if limit is not None else None
 
 
 def _longest(case: DeviceCase, key: str, rows: pd.DataFrame) -> dict[str, Any] | None:

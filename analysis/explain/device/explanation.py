@@ -228,7 +228,9 @@ def _finding(case: DeviceCase, finding: DeviceFinding, delta: int, owner: dict[s
     rows = case.rows_of(finding)
     off = case.reach_ns(rows)
     names = set(rows.loc[(rows["part"] == COMPUTE).to_numpy(bool), "name"].dropna())
-    instead = [one.sentence() for one in case.replaced if one.a | one.b <= names and one.tells_apart()][:_PLACES]
+    instead = [one.sentence() for one in case.replaced if not case.totals and one.a | one.b <= names and one.tells_apart()][
+        :_PLACES
+    ]
     unprinted = case.unsure_ns(rows)
     caveat = f"Up to {words.duration(unprinted)} of this may be on the other side, too, in rows that were not printed."
     return {

@@ -25,7 +25,10 @@ from kernelscope.analysis.trace import Trace, conform
 pc: Any = pyarrow.compute
 
 _NUMBER = r"^[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d{1,3})?$"
-_WORD = r"^(?:all|[A-Z][A-Za-z]{4,})$"
+_WORD = r"^(?:all|no data|[A-Z][A-Za-z]{4,}|[a-z]+[A-Z][A-Za-z]+)$"
+# Values that only decimal commas, or only decimal points, can write
+_COMMAS = r"^\d+,(?:\d{1,2}|\d{4,})$|^\d{1,3}(?:\.\d{3}){2,}$|^[\d.]+\.\d{3},"
+_POINTS = r"^\d+\.(?:\d{1,2}|\d{4,})$|^\d{1,3}(?:,\d{3}){2,}$|^[\d,]+,\d{3}\."
 _POWERS = {
     "": 0, "nano": -9, "n": -9, "micro": -6, "\u00b5": -6, "\u03bc": -6, "u": -6, "milli": -3, "m": -3, "K": 3, "k": 3, "M": 6,
     "G": 9, "T": 12, "P": 15, "E": 18,
@@ -99,7 +102,7 @@ def _without_duration(output: NcuOutput) -> str:
 def _metrics(output: NcuOutput, diagnostics: dict[str, int]) -> pd.DataFrame:
     """Return launch, section, metric, unit and value (float64, in units without powers of ten) of metrics that are numbers."""
     rows = output.metrics
-    text = stream.strings_of(rows["value"].astype("string").fillna("").str.strip())
+    text = _english(stream.strings_of(rows["value"].astype("string").fillna("").str.strip()))
     valid = np.asarray(pc.match_substring_regex(text, pattern=_NUMBER)) & np.asarray(pc.greater(pc.utf8_length(text), 0))
     plain = pc.if_else(pa.array(valid), pc.replace_substring(text, ",", ""), None)
     try:
@@ -123,6 +126,16 @@ def _metrics(output: NcuOutput, diagnostics: dict[str, int]) -> pd.DataFrame:
     )[valid]
     once: pd.DataFrame = result.drop_duplicates(["launch", "section", "metric", "unit"]).reset_index(drop=True)
     return once
+
+
+def _english(text: Any) -> Any:
+    """Return numbers as English writes them if some show decimal commas: 27.595.520, 4,78, 23 982. Takes an Arrow array."""
+    plain = pc.replace_substring_regex(text, pattern=r"(\d)[ \x{A0}\x{202F}](\d{3})", replacement=r"\1\2")
+    plain = pc.replace_substring_regex(plain, pattern=r"(\d)[ \x{A0}\x{202F}](\d{3})", replacement=r"\1\2")
+    commas, points = (pc.any(pc.match_substring_regex(plain, pattern=pattern)).as_py() for pattern in (_COMMAS, _POINTS))
+    if not commas or points:
+        return plain
+    return pc.replace_substring(pc.replace_substring(plain, ".", ""), ",", ".")
 
 
 def _scaled(value: np.ndarray[Any, Any], power: np.ndarray[Any, Any]) -> Any:

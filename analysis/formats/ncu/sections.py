@@ -30,6 +30,8 @@ _PROCESS = re.compile(r"^\s*\[(?P<process>\d+)\] [^@]{1,4000}@\S{1,300}\s*$")
 _SECTION = re.compile(r"^\s*Section: (?P<name>\S.*?)\s*$")
 _DASHES = re.compile(r"^\s*-{3,}(?: -{3,}){2,}\s*$")
 _RULE = re.compile(r"^\s*(?:OPT|WRN|INF|ERR) {2,}\S")
+_HEAD = re.compile(r"^\s*Metric Name +Metric Unit +(?:Metric Value|Minimum +Maximum +Average)\s*$")
+UNNAMED = "(kernel without a name)"  # of a page that was copied without the line above its sections
 _VALUES = ("Metric Value", "Average")
 _FIELDS = {
     "name": "Kernel Name", "grid": "Grid Size", "block": "Block Size", "stream": "Stream", "device": "Device",
@@ -39,10 +41,11 @@ _FIELDS = {
 
 def matches(head: Head) -> bool:
     """Return whether the beginning or the end has a launch and a table of metrics."""
-    if not head.is_text or (", Context " not in head.text and ", Invocations " not in head.text):
+    if not head.is_text or ("Section: " not in head.text and ", Context " not in head.text and ", Invocations " not in head.text):
         return False
     lines = head.text.splitlines()
-    return any(map(_launch, lines)) and any(map(_DASHES.match, lines))
+    begins = any(map(_launch, lines)) or any(map(_HEAD.match, lines))
+    return begins and any(map(_DASHES.match, lines))
 
 
 def read(path: Path) -> Trace:
@@ -59,6 +62,7 @@ def parse(lines: Sequence[str]) -> NcuOutput:
     launches: list[dict[str, str | None]] = []
     metrics: list[tuple[int, str | None, str, str, str]] = []
     process = section = None
+    seen: set[str] = set()  # sections of the last launch
     table = _Table()
     for line in lines:
         if found := _PROCESS.match(line):
@@ -67,7 +71,11 @@ def parse(lines: Sequence[str]) -> NcuOutput:
             launches.append({**fields, "Process ID": process})
             section, table = None, _Table()
         elif found := _SECTION.match(line):
+            if not launches or (found["name"] in seen and launches[-1]["Kernel Name"] == UNNAMED):
+                launches.append({"Kernel Name": UNNAMED, "Process ID": process})
+                seen = set()
             section, table = found["name"], _Table()
+            seen.add(section)
         elif _DASHES.match(line):
             table.dashes(line)
         elif _RULE.match(line):

@@ -84,6 +84,18 @@ def test_a_loop_that_runs_more_often_is_other_work(tmp_path):
     assert all("same number of iterations" in finding["remedy"] for finding in result["findings"])
 
 
+def test_a_loop_in_place_of_an_expression(tmp_path):
+    """Lines that have little in common are not one line that changed, and a line that ran once is no loop."""
+    loop = ["def train():", "    xs = numbers()", "    for x in xs:", "        total += x ** 2"]
+    whole = ["def train():", "    xs = numbers()", "    return (xs @ xs).sum()"]
+    a = profile(tmp_path, "a", whole, {"    xs = numbers()": 10, "    return (xs @ xs).sum()": 5}, hits=1)
+    times = {"    xs = numbers()": 10, "    for x in xs:": 900, "        total += x ** 2": 7000}
+    result = explained(a, profile(tmp_path, "b", loop, times, hits=1_000_000))
+    assert result["differs"] == []
+    assert result["findings"][0]["title"] == "train, line 7 is in B only: `total += x ** 2`, 7.00 s"
+    assert result["findings"][0]["remedy"].startswith("one expression on whole arrays")
+
+
 def test_equal_programs_get_no_cause(tmp_path):
     a = profile(tmp_path, "a")
     for factor in (1.0, 1.04, 0.96, 1.12):  # the last: the whole machine is slower, which is no line's doing

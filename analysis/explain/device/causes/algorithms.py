@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 import pandas as pd
 
-from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device import counted, words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 from kernelscope.analysis.trace import CONVOLUTIONS
 
@@ -83,6 +83,8 @@ def _replaced(case: DeviceCase, kinds: Collection[str], cause: str, what: str) -
 
 def _remedy(case: DeviceCase, rows: pd.DataFrame) -> str:
     """Return the remedy: a library's product if the slower side uses a kernel of its own and the faster one a library."""
+    if (measured := counted.remedy(case, rows)) is not None:
+        return measured
     slow, slower, fast, faster = words.slower(case, rows)
     if rows["kind"].isin(CONVOLUTIONS).any() and case.on_cpus:
         names = rows.loc[(rows[f"{fast}_count"] > 0).to_numpy(bool), "name"].astype("string")

@@ -14,6 +14,7 @@ from kernelscope.analysis.explain.device.case import DeviceCase, DeviceFinding
 _MORE = 1.05  # times the blocks
 _LARGEST = 0.5  # share of the common kernels' time that must be on larger grids
 _ALIKE = 0.6  # of the growth in blocks, by which the growth of a kernel's time may differ from it
+_WHOLE = 10  # times: from here on without decimals
 _REMEDY = "compare the same batch, sequence length and image size: this is other work, not another speed"
 
 
@@ -26,12 +27,15 @@ def larger_problems(case: DeviceCase) -> Iterator[DeviceFinding]:
     for slow, times in (("b", ratio), ("a", 1 / ratio)):
         grown = same[times >= _MORE]
         whole = float(same[f"{slow}_ns"].sum())
+        fast = "a" if slow == "b" else "b"
         if not whole or float(grown[f"{slow}_ns"].sum()) < _LARGEST * whole:
             continue
+        if float(grown[f"{slow}_ns"].sum()) <= float(grown[f"{fast}_ns"].sum()):
+            continue  # the work was divided into more blocks, and did not grow
         usual = float(np.median(times[times >= _MORE]))
         grown = same[(times >= _MORE) | _grown_alike(same, slow, usual)]
         title = (
-            f"larger problems: {case.side(slow).name} launches the same kernels on {usual:.2g} times as many blocks (batch,"
+            f"larger problems: {case.side(slow).name} launches the same kernels on {_times(usual)} times as many blocks (batch,"
             f" sequence or image size), {words.of_rows(case, grown)}"
         )
         yield DeviceFinding(
@@ -45,6 +49,10 @@ def _grown_alike(same: pd.DataFrame, slow: str, usual: float) -> npt.NDArray[np.
     fast = "a" if slow == "b" else "b"
     ratio = (same[f"{slow}_ns"] / same[f"{fast}_ns"].where(same[f"{fast}_ns"] > 0)).to_numpy(float)
     return (ratio >= 1 + (1 - _ALIKE) * (usual - 1)) & (ratio <= 1 + (1 + _ALIKE) * (usual - 1))
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:,.0f}" if ratio >= _WHOLE else f"{ratio:.2g}"
 
 
 def _blocks(grids: pd.Series) -> npt.NDArray[np.float64]:

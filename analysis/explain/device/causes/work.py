@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device import counted, words
 from kernelscope.analysis.explain.device.case import SIDES, SMALL, DeviceCase, DeviceFinding
 from kernelscope.analysis.explain.device.causes import attention, hardware, precision
 from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
@@ -26,7 +26,6 @@ _OF_INPUT = re.compile(r"^(?:void )?(?:dali|nvjpeg|nvimgcodec)::")
 _LONGER = "compare sizes, code and inputs; a trace with grids (nsys, nvprof --print-gpu-trace) shows whether problems are larger"
 _ON_CPU = "compare sizes, threads, library versions, and other load on the processors"
 _SAME_GRID = "grids are the same: compare code, inputs and the data's location; Nsight Compute shows what a kernel waits for"
-_COUNTED = "compare sizes and code; `kernelscope advise` of {0}'s recording says what limits this kernel"
 _OTHER_GRID = "grids differ: compare sizes, and how the work is divided into blocks"
 _MORE_OFTEN = "find out why it is launched more often: a longer loop, smaller pieces, or work that is done again"
 _OPERATOR = re.compile(r"::|^(?:cuda|hip|cu)[A-Z]|^Mem(?:cpy|set)|Backward\d*$|[#\[(]|^(?:Torch-)?Compiled")
@@ -34,6 +33,9 @@ _OWN_TIME = (
     "It is a range or function of the program's own. This is its time outside of operators: Python, NumPy, loading, compiling."
 )
 _LOOK_INSIDE = "look at what the program does there besides PyTorch's operators, and warm up before recording what happens once"
+_WAITS = re.compile(r"^(?:cuda|hip)\w*Synchronize$")
+_WAITED = "The host waits for the device in this call: it is the device's work that takes longer, not the processor's."
+_SHOW_DEVICE = "print the table with the device's times (ProfilerActivity.CUDA), which shows what takes longer there"
 _CALLERS = "key_averages(group_by_stack_n=5), recorded with_stack=True, shows which lines call these operators"
 _WRITE_IN_PLACE = "write results in place, where no gradient needs what was there: operators whose names end in _, or out=..."
 _SPLIT = "let one launch do the work of many: in {0}, an execution is about as short as the launch itself"
@@ -110,6 +112,8 @@ def _of_one(case: DeviceCase, mine: pd.DataFrame) -> DeviceFinding:
     split = words.by_number(mine)
     remedy = _SPLIT.format(slower) if more and times[0] / counts[0] < _TINY_NS else _MORE_OFTEN if more else _longer(case, mine)
     cause = "more executions" if more else f"slower {case.what}"
+    if _WAITS.search(name):
+        return DeviceFinding(cause, title, mine["row"].tolist(), "medium", [_WAITED, *_each(case, mine)], _SHOW_DEVICE)
     if _is_own(case, name):
         return DeviceFinding(cause, title, mine["row"].tolist(), "medium", [_OWN_TIME, *_each(case, mine)], _LOOK_INSIDE)
     sure = "high" if more else "medium"  # numbers of executions are no noise
@@ -120,9 +124,8 @@ def _longer(case: DeviceCase, rows: pd.DataFrame) -> str:
     """Return the remedy for kernels that take longer, depending on their grids if the captures have them."""
     if case.on_cpus:
         return _ON_CPU
-    slow, slower, _, _ = words.slower(case, rows)
-    if len(case.side(slow).trace.metrics):
-        return _COUNTED.format(slower)
+    if (measured := counted.remedy(case, rows)) is not None:
+        return measured
     grids = [rows[f"{key}_grid"] for key in SIDES]
     if any(grid.isna().any() for grid in grids):
         return _LONGER

@@ -115,3 +115,18 @@ def test_lines_that_are_cut_are_told(tmp_path):
     text = launch("add(T1 *)", speed("1.5", 10, 80, 20, 5))
     trace = read(tmp_path, re.sub(r"(?m)^( *DRAM Throughput).*$", r"\1", text))
     assert trace.diagnostics == {"lines of ncu's table that cannot be read": 1}
+
+
+@pytest.mark.parametrize(("cycles", "took"), [("6 002 517", "4,78"), ("6.002.517", "4,78"), ("6,002,517", "4.78")])
+def test_numbers_of_other_languages(tmp_path, cycles, took):
+    rows = {"Elapsed Cycles": ("cycle", cycles), "Duration": ("msecond", took), "SOL FB": ("%", took)}
+    trace = read(tmp_path, launch("add(T1 *)", section("GPU Speed Of Light", rows)))
+    values = trace.metrics.set_index("metric")["value"]
+    assert (list(trace.kernels["duration_ns"]), values["Elapsed Cycles"], values["SOL FB"]) == ([4_780_000], 6_002_517, 4.78)
+
+
+def test_a_page_that_was_copied_without_the_kernels_name(tmp_path):
+    text = speed("1.5", 10, 80, 20, 5) + occupancy(100, 90) + speed("0.5", 50, 8, 2, 5)
+    trace = read(tmp_path, text)
+    assert list(trace.kernels["name"]) == ["(kernel without a name)"] * 2
+    assert list(trace.kernels["duration_ns"]) == [1_500_000, 500_000]
