@@ -121,7 +121,7 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "program": subject.program,
         "few_steps": _few(subject),
         "long_steps": subject.facts.get("long_steps"),
-        "median": (subject.facts.get("clean_windows") or 0) >= MEDIAN,
+        "median": (subject.facts.get("clean_windows") or 0) >= MEDIAN and not subject.facts.get("spread"),
         "steps": subject.steps,
         "certain": subject.certain,
         "recorded_ns": subject.recorded_ns,

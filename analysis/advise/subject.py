@@ -48,6 +48,7 @@ _FEW, _UNEVEN = 4, 1.5  # a range of steps needs at least so many steps, and a 9
 STEPS, WHOLE = "a step", "in all"
 _LONG_STEP = 5.0  # times the third quartile of the steps: a longer step is unlike the others
 MEDIAN = 3  # windows, of which the step is the median; of fewer, a long step is a part of it
+_APART = 1.25  # times the median of the steps
 _MUCH = 0.2  # of all steps' time: long steps that take this share are reported
 # Frameworks that return from a step on the host's processors before it is computed
 _ASYNCHRONOUS = ("jax", "mxnet")
@@ -314,6 +315,12 @@ def _long_steps(passes: Sequence[PassData]) -> dict[str, int] | None:
     return {"count": len(long), "of": len(durations), "ns": int(long.sum()), "of_ns": int(durations.sum())}
 
 
+def _spread(passes: Sequence[PassData], step_ns: float | None) -> bool:
+    """Return whether long steps are in most windows, so that the median window includes them."""
+    durations = np.concatenate([np.zeros(0, dtype=np.int64), *(_lengths(one.measured) for one in passes)])
+    return bool(step_ns and len(durations) and step_ns > _APART * np.median(durations))
+
+
 def _is_long(durations: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Return which steps are much longer than the others; none unless they take a large share of the total."""
     long = durations > _LONG_STEP * np.quantile(durations, 0.75) if len(durations) else np.zeros(0, dtype=bool)
@@ -348,7 +355,8 @@ def of_run(run: Run, path: str) -> Subject:
     facts["batches_by_workers"] = any(one.report.get("batches_by_workers") for one in run.passes("kernels"))
     facts["clean_steps"] = len(passes[0].measured) if passes else 0
     facts["clean_windows"] = windows = sum(int(one.measured["window"].nunique()) for one in passes)
-    facts["long_steps"] = None if queued or windows < MEDIAN else _long_steps(passes)
+    facts["spread"] = _spread(passes, run.clean_step_ns)
+    facts["long_steps"] = None if queued or windows < MEDIAN or facts["spread"] else _long_steps(passes)
     facts["growth"] = None if queued else run.growth
     if critical_device(trace) is not None:
         return _named(_without_recording(of_trace(trace, path), run, facts), run)

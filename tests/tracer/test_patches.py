@@ -98,13 +98,17 @@ def test_a_function_whose_code_is_wrapped_stays_the_same_object(module):
     assert len(calls) == 2
 
 
-def test_a_function_of_another_functions_variables_is_replaced(module):
-    function, calls, patches = module.inside, [], Patches()
-    patches.wrap_code(module, "inside", doubling(calls))
-    assert module.inside is not function
-    assert module.inside(1) == 8
-    patches.undo()
+def test_a_function_of_another_functions_variables_stays_the_same_object(module):
+    """Such as one that a decorator made, whose own function is `__wrapped__`."""
+    function, patches = module.inside, Patches()
+    function.__wrapped__ = scaled
+    patches.wrap_code(module, "inside", doubling([]))
     assert module.inside is function
+    assert function(1) == 8
+    assert inspect.unwrap(function) is scaled
+    patches.undo()
+    assert function(1) == 4
+    assert function.__wrapped__ is scaled
 
 
 def test_what_somebody_else_changed_since_stays(module):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.inside.profiling import host_lines, printed
 from kernelscope.tracer.outside import environments
 from tests.tracer.toy import SHORT, profiled, unrecorded
@@ -107,7 +108,7 @@ class Given:
     def __torch_function__(cls, function, types, arguments=(), keywords=None):
         return handled[function]()
 
-model.loss = functional.mse_loss
+model.loss, clip = functional.mse_loss, torch.nn.utils.clip_grad_norm_
 handle = model.register_forward_hook(lambda *_: None)
 for number in range(40):
     output = model(torch.ones(16, 1, 8, 8))
@@ -116,6 +117,7 @@ for number in range(40):
     optimizer.step()
     optimizer.zero_grad()
     again = pickle.loads(pickle.dumps(model.loss))
+    assert clip is torch.nn.utils.clip_grad_norm_ and pickle.loads(pickle.dumps(clip)) is clip
     said = [again is functional.mse_loss, functional.mse_loss(Given(), Given()), functional.cross_entropy(Given(), Given())]
     same = found == (str(inspect.signature(functional.cross_entropy)), inspect.getsource(functional.mse_loss)[:20])
     print(number, said, same, handle.id, output.sum().item(), flush=True)
@@ -139,7 +141,7 @@ with warnings.catch_warnings():
         clip(), step(), optimizer.zero_grad()
 torch.compiler.set_stance("fail_on_recompile")
 graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
-for number in range(60):
+for number in range(120):
     loss = compiled(torch.ones(16, 1, 8, 8))
     loss.backward()
     clip(), step(), optimizer.zero_grad()
@@ -151,6 +153,45 @@ def _steady(text: str) -> str:
     """Return what is printed without times of day, times that calls took, and places in memory."""
     text = re.sub(r"^USDT:.*?\] |^W\d{4} [\d:.]+ \d+ ", "", text, flags=re.MULTILINE)
     return re.sub(r",[\d.e-]+$|[\d.]+[num]?s |0x[0-9a-f]{6,}", "", text, flags=re.MULTILINE)
+
+
+_NESTED = """
+import torch
+class Own(torch.optim.SGD):
+    def step(self, closure=None):
+        return super().step(closure)
+
+model = torch.nn.Linear(8, 8)
+kinds = torch.optim.Adam, torch.optim.SGD, Own
+optimizers = [kind(model.parameters(), lr=0.01) for kind in kinds]
+for number in range(150):
+    model(torch.ones(64, 8)).sum().backward()
+    if number == 3:
+        try:
+            optimizers[2].step(lambda: 1 / 0)
+        except ZeroDivisionError:
+            pass
+    optimizers[number % 3].step()
+    model.zero_grad()
+"""
+
+
+@pytest.mark.slow
+def test_a_step_that_calls_its_base_class_is_one_step(tmp_path: Path) -> None:
+    """All recorded steps call the model equally often; a step that failed leaves nothing behind."""
+    python = str(environments.resolve("pytorch", None).python)
+    script = tmp_path / "program.py"
+    script.write_text(_NESTED)
+    profiled(tmp_path / "run", python, str(script), options=(*SHORT, "--once"))
+    trace = Run(tmp_path / "run").trace()
+    calls = trace.ranges[
+        ((trace.ranges["layer"] == "Linear") & (trace.ranges["phase"] == "forward")).fillna(False).to_numpy(bool)
+    ]
+    measured = trace.steps[~trace.steps["warmup"].to_numpy(bool)]
+    starts = calls["start_ns"].to_numpy()
+    inside = [int(((starts >= one.start_ns) & (starts < one.end_ns)).sum()) for one in measured.itertuples()]
+    assert len(set(inside)) == 1
+    assert inside[0] > 0
 
 
 @pytest.mark.slow

@@ -27,21 +27,24 @@ class Patches(object):
     def wrap_code(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         """Let a function do what make(function) does, and stay the same object: it may be compared, pickled, or a key.
 
-        A function that is not plain Python, or that uses variables of another function, is replaced as by `wrap`.
+        A function that is not plain Python is replaced as by `wrap`, and before Python 3.8 one that uses variables of another.
         """
         function: Any = vars(owner).get(name)
-        plain = isinstance(function, types.FunctionType) and not function.__code__.co_freevars
-        if not plain or _INSTEAD in (function.__kwdefaults__ or ()):
+        code: Any = getattr(function, "__code__", None) if isinstance(function, types.FunctionType) else None
+        ours = None if code is None else _forwarding(name, code.co_freevars)
+        if ours is None or _INSTEAD in (function.__kwdefaults__ or ()):
             self.wrap(owner, name, make)
             return
-        before = function.__code__, function.__kwdefaults__
-        original: Any = types.FunctionType(before[0], function.__globals__, function.__name__, function.__defaults__)
-        original.__kwdefaults__ = before[1]
+        original: Any = types.FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
+        original.__kwdefaults__ = function.__kwdefaults__
+        kept = vars(function).get("__wrapped__")
         functools.update_wrapper(original, function)
-        del original.__wrapped__
-        self._codes.append((function, before, _forwarding(name)))
+        original.__wrapped__ = kept
+        if kept is None:
+            del original.__wrapped__
+        self._codes.append((function, (code, function.__kwdefaults__, kept), ours))
         function.__kwdefaults__ = {_INSTEAD: make(original)}
-        function.__code__ = self._codes[-1][2]
+        function.__code__ = ours
         function.__wrapped__ = original  # what inspect shows
 
     def undo(self) -> None:
@@ -56,18 +59,24 @@ class Patches(object):
             else:
                 delattr(owner, name)
         self._made = []
-        for function, (code, defaults), ours in reversed(self._codes):
+        for function, (code, defaults, kept), ours in reversed(self._codes):
             if function.__code__ is ours:
-                function.__code__, function.__kwdefaults__ = code, defaults
-                del function.__wrapped__
+                function.__code__, function.__kwdefaults__, function.__wrapped__ = code, defaults, kept
+                if kept is None:
+                    del function.__wrapped__
         self._codes = []
 
 
-def _forwarding(name: str) -> Any:
-    """Return the code of a function that only calls what its keyword-only argument holds."""
+def _forwarding(name: str, variables: Tuple[str, ...]) -> Any:
+    """Return the code of a function that only calls what its keyword-only argument holds; None if there can be none.
+
+    variables: of another function, which the code that it replaces uses: both need as many.
+    """
 
     def forwarding(*arguments: Any, _kernelscope: Any = None, **keywords: Any) -> Any:
         return _kernelscope(*arguments, **keywords)
 
     code = forwarding.__code__
-    return code.replace(co_name=name) if hasattr(code, "replace") else code  # since Python 3.8
+    if not hasattr(code, "replace"):  # before Python 3.8
+        return None if variables else code
+    return code.replace(co_name=name, co_freevars=variables)

@@ -5,6 +5,7 @@ mode after a backward: the step then includes its update, and evaluation ends no
 """
 
 import functools
+import sys
 import weakref
 from typing import Any, Callable, ContextManager, Dict, List, Optional, Set, Tuple
 
@@ -20,6 +21,7 @@ from kernelscope.tracer.inside.frameworks.pytorch.padding import Padding
 from kernelscope.tracer.inside.frameworks.pytorch.samples import SOURCE, Samples
 from kernelscope.tracer.inside.frameworks.pytorch.unseen import unseen
 from kernelscope.tracer.inside.frameworks.script import Base, Seen
+from kernelscope.tracer.inside.originals import get_ident
 from kernelscope.tracer.inside.own import os
 from kernelscope.tracer.inside.plan import WHOLE
 from kernelscope.tracer.inside.profiling import budget, printed, processes
@@ -30,7 +32,7 @@ from kernelscope.tracer.inside.ranges import Recorder
 # The hook is set on a tensor and turns its gradient into a Python object. Measured with policy gradients on CartPole.
 FORWARD, BACKWARD, HOOK = 7.0, 2.0, 4.0
 _KEY = -1  # of our hooks: PyTorch counts its own from 0, and a program's models are saved with theirs
-_WITHOUT_STEP = 16  # calls of backward without an optimizer's step, if torch.compile is used
+_WITHOUT_STEP = 40  # calls of backward without an optimizer's step, if torch.compile is used
 _CANNOT_PRINT = "this build of PyTorch cannot switch them on"
 _BACKWARD = "backward"  # ends steps if no optimizer is created
 
@@ -92,14 +94,21 @@ class Adapter(Base):
         compiled step calls neither: the compiler leaves them out, and any other hooks would make it compile the step again.
         """
         is_compiling, library, handle = compiling(self.torch), self.library, self._optimizer_stepped
+        running: Dict[int, int] = {}  # thread -> identity of the frame of its outermost call of a step
 
         def before(_: Any, arguments: Any, keywords: Any) -> Any:
-            if not is_compiling() and library.before_optimizer is not None:
-                return library.before_optimizer(arguments, keywords)
+            if is_compiling():
+                return None
+            frame = sys._getframe(1)
+            if not _calls(running.get(get_ident()), frame.f_back):  # else a step calls that of its base class
+                running[get_ident()] = id(frame)
+                if library.before_optimizer is not None:
+                    return library.before_optimizer(arguments, keywords)
             return None
 
         def after(optimizer: Any, *_: Any) -> None:
-            if not is_compiling():
+            if not is_compiling() and running.get(get_ident()) == id(sys._getframe(1)):
+                del running[get_ident()]
                 handle(optimizer)
 
         return before, after
@@ -431,6 +440,15 @@ class Adapter(Base):
         device = "cuda" if self.on_gpu() else "cpu"
         samples = {"batch": self.samples.step, "batch_source": SOURCE, "padding": self.padding.told()}
         return {**samples, "device": device, "network": network}
+
+
+def _calls(known: Optional[int], frame: Any) -> bool:
+    """Return whether the frame of this identity is among this one and those that called it."""
+    while known is not None and frame is not None:
+        if id(frame) == known:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _in_gradient(torch: Any) -> Callable[[], bool]:
