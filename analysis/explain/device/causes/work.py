@@ -105,8 +105,7 @@ def _of_one(case: DeviceCase, mine: pd.DataFrame) -> DeviceFinding:
     name, number = words.kernel(mine["name"].iloc[0]), words.executions_of(case, mine)
     more = float(words.more_often(words.by_name(mine)).sum()) / float(mine["delta_ns"].sum()) > _MOSTLY
     ratio = times[0] / times[1] if times[1] > 0 else 0.0
-    times_as_long = f"{ratio:,.0f}" if ratio >= _ROUNDED else f"{ratio:.3g}"
-    longer = f"takes {times_as_long} times as long in {slower} as in" if ratio else f"takes longer in {slower} than in"
+    longer = f"takes {_as_long(ratio)} times as long in {slower} as in" if ratio else f"takes longer in {slower} than in"
     verb = f"runs more often in {slower} than in" if more else longer
     title = f"{name} {verb} {faster}: {words.of_rows(case, mine)}, {number}"
     split = words.by_number(mine)
@@ -160,6 +159,10 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
     if counts[fast]:
         both = f"{words.of_rows(case, mine)}, {words.executions_of(case, computing)}"
         title = f"{name} ({named}) {'run more often' if more else 'take longer'} in {slower} than in {faster}: {both}"
+        pair = _one_each(mine, slow, fast)
+        if pair is not None and not more:
+            times = _as_long(float(mine[f"{slow}_ns"].sum()) / float(mine[f"{fast}_ns"].sum()))
+            title = f"{pair[0]} in {slower} takes {times} times as long as {pair[1]} in {faster}: {both}"
     else:
         time = words.duration(float(mine[f"{slow}_ns"].sum()))
         only = f"only {slower} {'prints' if case.unlisted_ns(fast) else 'has'}"
@@ -190,6 +193,18 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
     elif remedy in (_FASTER, _MORE) and not _have_operators(case, slow, mine):
         remedy = f"{_OF_FASTER if remedy == _FASTER else _LEAVE}: {_NO_OPERATORS}"
     return DeviceFinding(cause, title, mine["row"].tolist(), "medium", sentences, remedy)
+
+
+def _as_long(ratio: float) -> str:
+    return f"{ratio:,.0f}" if ratio >= _ROUNDED else f"{ratio:.3g}"
+
+
+def _one_each(rows: pd.DataFrame, slow: str, fast: str) -> tuple[str, str] | None:
+    """Return the kernels of both sides if each has one, and another one than the other side; None if not."""
+    names = [set(rows.loc[(rows[f"{key}_count"] > 0).to_numpy(bool), "name"].dropna().map(words.kernel)) for key in (slow, fast)]
+    if [len(one) for one in names] != [1, 1] or names[0] == names[1] or not (rows[f"{fast}_ns"].sum() > 0):
+        return None
+    return names[0].pop(), names[1].pop()
 
 
 def _named(rows: pd.DataFrame) -> str:
