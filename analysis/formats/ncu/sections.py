@@ -23,11 +23,11 @@ from kernelscope.analysis.trace import Trace
 _LAUNCH = re.compile(
     r"^\s*(?P<name>\S.*?)(?: \((?P<grid>\d+, *\d+, *\d+)\)x\((?P<block>\d+, *\d+, *\d+)\)|, \d{4}-\w{3}-\d{2} [\d:]{7,8})?"
     r"(?:, Context \d+, Stream (?P<stream>\d+))?(?:, Device (?P<device>\d+))?(?:, CC (?P<capability>\d+\.\d+))?"
-    r"(?:, Invocations (?P<executed>\d+))?\s*$"
+    r"(?:, Invocations (?P<executed>\d+))?$"  # of lines without spaces at their end: looking for these would take long
 )
 _IS_LAUNCH = re.compile(r", Context \d+, Stream \d+|, Device \d+, CC [\d.]+, Invocations \d+")
 _PROCESS = re.compile(r"^\s*\[(?P<process>\d+)\] [^@]{1,4000}@\S{1,300}\s*$")
-_SECTION = re.compile(r"^\s*Section: (?P<name>\S.*?)\s*$")
+_SECTION = re.compile(r"^\s*Section: (?P<name>\S.*)$")
 _DASHES = re.compile(r"^\s*-{3,}(?: -{3,}){2,}\s*$")
 _RULE = re.compile(r"^\s*(?:OPT|WRN|INF|ERR) {2,}\S")
 _HEAD = re.compile(r"^\s*Metric Name +Metric Unit +(?:Metric Value|Minimum +Maximum +Average)\s*$")
@@ -43,7 +43,7 @@ def matches(head: Head) -> bool:
     """Return whether the beginning or the end has a launch and a table of metrics."""
     if not head.is_text or ("Section: " not in head.text and ", Context " not in head.text and ", Invocations " not in head.text):
         return False
-    lines = head.text.splitlines()
+    lines = [line.rstrip() for line in head.text.splitlines()]
     begins = any(map(_launch, lines)) or any(map(_HEAD.match, lines))
     return begins and any(map(_DASHES.match, lines))
 
@@ -64,7 +64,7 @@ def parse(lines: Sequence[str]) -> NcuOutput:
     process = section = None
     seen: set[str] = set()  # sections of the last launch
     table = _Table()
-    for line in lines:
+    for line in filter(None, map(str.rstrip, lines)):
         if found := _PROCESS.match(line):
             process = found["process"]
         elif fields := _launch(line):
@@ -81,7 +81,7 @@ def parse(lines: Sequence[str]) -> NcuOutput:
         elif _RULE.match(line):
             output.advice += 1
             table = _Table()
-        elif launches and table.is_open and line.strip() and not table.is_head(line):
+        elif launches and table.is_open and not table.is_head(line):
             name, unit, value = table.row(line)
             output.damaged += not (name and value)
             if name and value:
