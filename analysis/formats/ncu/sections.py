@@ -29,6 +29,7 @@ _IS_LAUNCH = re.compile(r", Context \d+, Stream \d+|, Device \d+, CC [\d.]+, Inv
 _PROCESS = re.compile(r"^\s*\[(?P<process>\d+)\] [^@]{1,4000}@\S{1,300}\s*$")
 _SECTION = re.compile(r"^\s*Section: (?P<name>\S.*)$")
 _DASHES = re.compile(r"^\s*-{3,}(?: -{3,}){2,}\s*$")
+_MARK = re.compile(r"Section: |, Stream \d|, Invocations \d|---|^\s*\[\d+\] |^\s*(?:OPT|WRN|INF|ERR)  ")
 _RULE = re.compile(r"^\s*(?:OPT|WRN|INF|ERR) {2,}\S")
 _HEAD = re.compile(r"^\s*Metric Name +Metric Unit +(?:Metric Value|Minimum +Maximum +Average)\s*$")
 UNNAMED = "(kernel without a name)"  # of a page that was copied without the line above its sections
@@ -65,6 +66,8 @@ def parse(lines: Sequence[str]) -> NcuOutput:
     seen: set[str] = set()  # sections of the last launch
     table = _Table()
     for line in filter(None, map(str.rstrip, lines)):
+        if not table.is_open and not _MARK.search(line):
+            continue  # what the program prints
         if found := _PROCESS.match(line):
             process = found["process"]
         elif fields := _launch(line):
