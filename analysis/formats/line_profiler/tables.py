@@ -5,6 +5,7 @@ Both give functions with the lines that ran. Times are exact: the printed or sto
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ _CLASSES = frozenset(
     ("_line_profiler LineStats", "line_profiler._line_profiler LineStats", "line_profiler.line_profiler LineStats")
 )
 _TOO_MANY = 2**63
+_ROUNDED = 0.02  # by which a printed total may differ from the sum of the lines
 
 
 @dataclass
@@ -51,7 +53,8 @@ class Function:
     """One profiled function: its file, name and first line (0 if unknown), and those of its lines that ran.
 
     total_ns: as printed, None if not printed. name: empty if the source was not found. unreadable: how many lines could not be
-    read; unreadable_at: the number of the first of them in the report, 0 for none.
+    read; unreadable_at: the number of the first of them in the report, 0 for none. derived: whether the unit is not printed, but
+    follows from the total.
     """
 
     file: str
@@ -62,6 +65,7 @@ class Function:
     total_ns: Fraction | None = None
     unreadable: int = 0
     unreadable_at: int = 0
+    derived: bool = False
 
     def skip(self, text: str, position: int) -> None:
         """Count the line at a position of a report as unreadable."""
@@ -92,14 +96,28 @@ def parse_text(text: str, place: str) -> list[Function]:
         before = text[end : header.start()]
         units = _UNIT.findall(before)
         unit = units[-1] if units else unit
-        if unit is None:
+        own = unit or _unit_of(before, text, header)
+        if own is None:
             raise EvidenceError(f"{place}: a table without the line 'Timer unit: ... s' before it; use the whole report")
-        function = _function(before, unit)
+        function = _function(before, own)
+        function.derived = unit is None
         end = _read_rows(text, header, function)
         functions.append(function)
     if not functions:
         raise EvidenceError(f"{place}: no table of line_profiler; write one with python -m line_profiler FILE.lprof")
     return functions
+
+
+def _unit_of(before: str, text: str, header: re.Match[str]) -> str | None:
+    """Return the timer's unit in seconds if it follows from the printed total, being a power of ten; None if it does not."""
+    counted = _function(before, "1")
+    _read_rows(text, header, counted)
+    seconds = counted.time_ns / 1_000_000_000
+    if counted.total_ns is None or not seconds or not counted.total_ns:
+        return None
+    ratio = float(counted.total_ns / 1_000_000_000 / seconds)
+    power = round(math.log10(ratio))
+    return f"1e{power}" if -12 <= power <= 0 and abs(ratio / 10**power - 1) < _ROUNDED else None
 
 
 def _function(before: str, unit: str) -> Function:

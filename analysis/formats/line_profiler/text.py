@@ -79,6 +79,8 @@ def trace_of(functions: Sequence[Function], form: str, path: Path) -> Trace:
     info: dict[str, Any] = {"source": {"format": form, "tool": "line_profiler", "version": None}, "clock": "none", "notes": []}
     if idle := sum(not function.lines and not function.unreadable for function in functions):
         info["notes"].append(f"{idle} of {len(functions)} profiled functions never ran")
+    if any(function.derived for function in functions):
+        info["notes"].append("the timer's unit is not printed; it follows from the totals")
     if rows:
         info |= _whole(ran, labels)
         info["notes"].append(_TWICE.format(info["lines_root"]))

@@ -198,8 +198,12 @@ def test_reports_quoted_in_documents_and_the_order_of_the_first_versions(tmp_pat
     assert trace.diagnostics == {}
 
 
+def without_total(report):
+    return re.sub(r"(?m)^.*Total time: .*$", "", report)
+
+
 def test_a_table_without_the_unit_is_known_and_refused(tmp_path):
-    path = saved(tmp_path, QUOTED.replace("Timer unit: 1e-06 s", ""))
+    path = saved(tmp_path, re.sub(r"(?m)^.*(?:Timer unit|Total time): .*$", "", QUOTED))
     assert line_profiler.matches(read_head(path))
     with pytest.raises(EvidenceError, match="without the line 'Timer unit"):
         line_profiler.read(path)
@@ -245,7 +249,8 @@ def test_a_damaged_line_does_not_end_its_table(tmp_path):
 @pytest.mark.parametrize(
     "report",
     [
-        "", "Timer unit: 1e-06 s\n", block("a.py", "f", 7), "Timer unit: 1e999999999 s\n" + block("a.py", "f", 7),
+        "", "Timer unit: 1e-06 s\n", without_total(block("a.py", "f", 7)),
+        "Timer unit: 1e999999999 s\n" + without_total(block("a.py", "f", 7)),
         "Timer unit: 1 s\n" + block("a.py", "f", 7, time="9999999999999999999"),
     ],
 )  # fmt: skip
@@ -421,3 +426,30 @@ def test_heads_of_anything(tmp_path):
         head = Head(tmp_path, content)
         assert not line_profiler.matches(head)
         assert not line_profiler_pickle.matches(head)
+
+
+@pytest.mark.parametrize(("unit", "total"), [(1e-09, "0.014188"), (1e-06, "14.188")])
+def test_a_unit_that_is_not_printed_follows_from_the_total(tmp_path, unit, total):
+    path = tmp_path / "lines.txt"
+    path.write_text(
+        f"Total time: {total} s\nFile: train.py\nFunction: main at line 1\n\n"
+        "Line #      Hits         Time  Per Hit   % Time  Line Contents\n"
+        "==============================================================\n"
+        "     2         1     4188000.0 4188000.0     29.5      first()\n"
+        "     3         2    10000000.0 5000000.0     70.5      second()\n"
+    )
+    trace = line_profiler.read(path)
+    assert list(trace.lines["time_ns"]) == [round(4_188_000 * unit * 1e9), round(10_000_000 * unit * 1e9)]
+    assert "the timer's unit is not printed; it follows from the totals" in trace.info["notes"]
+
+
+@pytest.mark.parametrize("total", ["Total time: 0.02 s\n", ""])
+def test_a_unit_that_does_not_follow_is_refused(tmp_path, total):
+    path = tmp_path / "lines.txt"
+    path.write_text(
+        f"{total}Line #      Hits         Time  Per Hit   % Time  Line Contents\n"
+        "==============================================================\n"
+        "     2         1     4188000.0 4188000.0    100.0      first()\n"
+    )
+    with pytest.raises(EvidenceError, match="Timer unit"):
+        line_profiler.read(path)
