@@ -145,54 +145,63 @@ def _in_place_of(case: DeviceCase) -> dict[str, str]:
 
 def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
     """Return the finding that these kernels take longer."""
-    computing = case.without_wrappers(mine)
-    counts = {key: float(computing[f"{key}_count"].sum()) for key in SIDES}
-    slow, slower, fast, faster = words.slower(case, mine)
+    counts = {key: float(case.without_wrappers(mine)[f"{key}_count"].sum()) for key in SIDES}
+    slow, _, fast, _ = words.slower(case, mine)
     more = counts[slow] > 1.02 * counts[fast] + 0.5 and not _each_takes_longer(mine, slow, fast)
-    each = _each(case, mine)
     name = {
         "unknown": case.what,
         "small": f"elementwise and other small {case.what}",
         INPUT: f"{case.what} that prepare input on the device",
     }.get(kind, f"{kind} {case.what}")
-    named = _named(mine)
-    if counts[fast]:
-        both = f"{words.of_rows(case, mine)}, {words.executions_of(case, computing)}"
-        title = f"{name} ({named}) {'run more often' if more else 'take longer'} in {slower} than in {faster}: {both}"
-        pair = _one_each(mine, slow, fast)
-        if pair is not None and not more:
-            times = _as_long(float(mine[f"{slow}_ns"].sum()) / float(mine[f"{fast}_ns"].sum()))
-            title = f"{pair[0]} in {slower} takes {times} times as long as {pair[1]} in {faster}: {both}"
-    else:
-        time = words.duration(float(mine[f"{slow}_ns"].sum()))
-        only = f"only {slower} {'prints' if case.unlisted_ns(fast) else 'has'}"
-        title = f"{only} {name} ({named}): {time}, {words.count(counts[slow])} {case.per}"
-    cause = f"more {name}" if more else f"slower {name}"
+    title, cause = _title(case, mine, name, counts, more), f"more {name}" if more else f"slower {name}"
     in_place = _in_place(case, mine)
-    sentences = [*([in_place[1]] if in_place else []), *each, *words.both(case, mine), *words.by_number(mine)]
+    sentences = [*([in_place[1]] if in_place else []), *_each(case, mine), *words.both(case, mine), *words.by_number(mine)]
     if kind == "unknown" and precision.narrower(mine) is not None:
         sentences.append(f"{precision.types(case, mine)}.")
     if not more and counts[slow] and not case.same_device:  # the same number of kernels on another device: no work to leave out
         return DeviceFinding(
             "other hardware", f"other hardware: {title}", mine["row"].tolist(), "medium", sentences, hardware.REMEDY
         )
-    tiny = more and 0 < float(mine[f"{slow}_ns"].sum()) < _TINY_NS * counts[slow] and counts[fast] > 0
-    remedy = _INPUT if kind == INPUT else _longer(case, mine) if not more else _FASTER if case.faster == slow else _MORE
-    if tiny and remedy == _MORE and kind == "unknown":
-        remedy = _SPLIT.format(slower)
     if _is_own(case, _longest(mine, slow)):
         sentences, remedy = [_OWN_TIME, *sentences], _LOOK_INSIDE
     elif in_place and in_place[0] == fast:
         remedy = _WRITE_IN_PLACE
-    elif kind == "softmax" and not counts[fast]:
-        remedy = f"if it is part of attention: {attention.remedy(case)}"
-    elif kind in MAIN and not counts[fast]:
-        remedy = _OTHERWISE.format(fast=faster)
-    elif remedy == _MORE and case.by_operators:
-        remedy = f"{_LEAVE}; {_CALLERS}"
-    elif remedy in (_FASTER, _MORE) and not _have_operators(case, slow, mine):
-        remedy = f"{_OF_FASTER if remedy == _FASTER else _LEAVE}: {_NO_OPERATORS}"
+    else:
+        remedy = _remedy(case, kind, mine, counts, more)
     return DeviceFinding(cause, title, mine["row"].tolist(), "medium", sentences, remedy)
+
+
+def _title(case: DeviceCase, mine: pd.DataFrame, name: str, counts: dict[str, float], more: bool) -> str:
+    """Return the difference in one sentence. name: what the kernels are; more: whether there are more of them on one side."""
+    slow, slower, fast, faster = words.slower(case, mine)
+    if not counts[fast]:
+        time = words.duration(float(mine[f"{slow}_ns"].sum()))
+        only = f"only {slower} {'prints' if case.unlisted_ns(fast) else 'has'}"
+        return f"{only} {name} ({_named(mine)}): {time}, {words.count(counts[slow])} {case.per}"
+    both = f"{words.of_rows(case, mine)}, {words.executions_of(case, case.without_wrappers(mine))}"
+    pair = None if more else _one_each(mine, slow, fast)
+    if pair is not None:
+        times = _as_long(float(mine[f"{slow}_ns"].sum()) / float(mine[f"{fast}_ns"].sum()))
+        return f"{pair[0]} in {slower} takes {times} times as long as {pair[1]} in {faster}: {both}"
+    return f"{name} ({_named(mine)}) {'run more often' if more else 'take longer'} in {slower} than in {faster}: {both}"
+
+
+def _remedy(case: DeviceCase, kind: str, mine: pd.DataFrame, counts: dict[str, float], more: bool) -> str:
+    """Return what to do about kernels of a kind that take longer, or of which there are more."""
+    slow, slower, fast, faster = words.slower(case, mine)
+    remedy = _INPUT if kind == INPUT else _longer(case, mine) if not more else _FASTER if case.faster == slow else _MORE
+    tiny = more and 0 < float(mine[f"{slow}_ns"].sum()) < _TINY_NS * counts[slow] and counts[fast] > 0
+    if tiny and remedy == _MORE and kind == "unknown":
+        return _SPLIT.format(slower)
+    if kind == "softmax" and not counts[fast]:
+        return f"if it is part of attention: {attention.remedy(case)}"
+    if kind in MAIN and not counts[fast]:
+        return _OTHERWISE.format(fast=faster)
+    if remedy == _MORE and case.by_operators:
+        return f"{_LEAVE}; {_CALLERS}"
+    if remedy in (_FASTER, _MORE) and not _have_operators(case, slow, mine):
+        return f"{_OF_FASTER if remedy == _FASTER else _LEAVE}: {_NO_OPERATORS}"
+    return remedy
 
 
 def _as_long(ratio: float) -> str:
