@@ -18,7 +18,7 @@ from kernelscope.analysis.trace import Trace
 
 _BUSY = {"sm_throughput": 0.8, "dram_throughput": 0.6, "l2_throughput": 0.6, "l1_throughput": 0.6}  # of the unit's peak
 _REACHED = 0.9  # of a unit's peak: the most that kernels reach
-_HALF = 0.5
+_HALF = 0.5  # of the time: what is saved if the counters do not show how busy arithmetic is
 _LOW = 0.5  # occupancy: a lower one hides few waits
 _UNEVEN = 0.7  # of the theoretical occupancy
 _DIVERGED, _WARP = 24, 32  # threads of a warp

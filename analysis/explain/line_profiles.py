@@ -139,11 +139,11 @@ def explain(a: CaptureSide, b: CaptureSide) -> dict[str, Any]:
     called = [row for both in _other_functions(a.trace, b.trace) for row in _paired(*both)]
     totals = [int(root["time_ns"].sum()) for root in roots]
     same = a.path == b.path
-    causes = [] if same else [row for row in rows if _stands_out(row, max(totals))]
-    causes.sort(key=lambda row: -abs(row.delta_ns))
+    causes = [] if same else [(row, f"r{number}") for number, row in enumerate(rows) if _stands_out(row, max(totals))]
+    causes.sort(key=lambda cause: -abs(cause[0].delta_ns))
     delta = totals[1] - totals[0]
     loop = _loop(rows)
-    findings = [_finding(row, f"r{rows.index(row)}", (delta, totals[0]), called, loop) for row in causes]
+    findings = [_finding(*cause, (delta, totals[0]), called, loop) for cause in causes]
     close = abs(delta) < CLOSE * totals[0] and not findings
     side_facts = [_side(*one) for one in zip((a, b), names, totals, strict=True)]
     return Shown(
@@ -154,7 +154,7 @@ def explain(a: CaptureSide, b: CaptureSide) -> dict[str, Any]:
             "parts_by": "line", "parts": _parts(rows),
             "rows": [_plain(row, f"r{number}") for number, row in enumerate(rows)],
             "matches": [], "network": None, "mode": None, "batch": None,
-            "differs": [] if same else _other_work(rows, totals), "differences": [],
+            "differs": [] if same else _other_work(loop, totals), "differences": [],
             "missing": {key: {"steps": "line_profiler keeps totals only"} for key in SIDES},
             "notes": [_NESTED.format(" and ".join(dict.fromkeys(str(side.trace.info["lines_root"]) for side in (a, b))))],
             "abstained": _abstained(same, close), "to_find_out": None,
@@ -233,13 +233,12 @@ def _loop(rows: Sequence[_Row]) -> tuple[int, int] | None:
     return times if enough and times[0] != times[1] else None
 
 
-def _other_work(rows: Sequence[_Row], totals: Sequence[int]) -> list[str]:
+def _other_work(loop: tuple[int, int] | None, totals: Sequence[int]) -> list[str]:
     """Return a sentence if the loop ran more often on one side."""
-    times = _loop(rows)
-    if times is None:
+    if loop is None:
         return []
-    each = [f"{duration(ns / count)} in {key.upper()}" for key, count, ns in zip(SIDES, times, totals, strict=True)]
-    return [f"the loop runs {times[0]:,} times in A and {times[1]:,} times in B; per iteration, all takes {' and '.join(each)}"]
+    each = [f"{duration(ns / count)} in {key.upper()}" for key, count, ns in zip(SIDES, loop, totals, strict=True)]
+    return [f"the loop runs {loop[0]:,} times in A and {loop[1]:,} times in B; per iteration, all takes {' and '.join(each)}"]
 
 
 def _label(row: _Row) -> str:

@@ -80,11 +80,8 @@ def renamed(case: DeviceCase) -> list[Replacement]:
         return []
     a, b = (one.iloc[0] for one in alone)
     single = len(rows) == len(alone[0]) + len(alone[1])  # all that each side executes
-    if single:
-        return [_renamed(a, b)]
-    if a["a_count"] != b["b_count"] or abs(a["a_ns"] - b["b_ns"]) > _EQUAL * max(a["a_ns"], b["b_ns"]):
-        return []
-    return [_renamed(a, b)]
+    equal = a["a_count"] == b["b_count"] and abs(a["a_ns"] - b["b_ns"]) <= _EQUAL * max(a["a_ns"], b["b_ns"])
+    return [_renamed(a, b)] if single or equal else []
 
 
 def _renamed(a: pd.Series, b: pd.Series) -> Replacement:

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import COMPUTE, GRAPH, IDLE, KERNELS, TOTALS, WINDOW
@@ -41,7 +42,6 @@ _PLACES = 2  # replacements in a finding's evidence
 _OPPOSED = 0.5  # of the larger movement: an opposite one of at least this share is said to hide it
 _STEPS, _TAIL = 3, 0.02  # least number of steps; share of a step that earlier work must take to be noted
 _OTHER_WORK = 1.5  # times as many products, convolutions and attentions: another program, or another unit of work
-_LARGEST_UNPRINTED = "the largest difference is in rows that were not printed"
 _ALL_ROWS = "print all rows of both; of torch.profiler: key_averages().table(row_limit=-1)"
 _GOOD_PART = 0.3  # of a side's time
 _UNPRINTED = 0.1  # of a cause: more than this in rows that may be unprinted makes it unsure
@@ -265,8 +265,7 @@ def _abstained(case: DeviceCase, findings: list[DeviceFinding]) -> tuple[str | N
         )
     if _alike(case):
         return "the steps differ by less than two runs of one program do, and so does each part of them", None
-    why = _too_little(case)
-    return why, _ALL_ROWS if _LARGEST_UNPRINTED in why else again.OF_CAPTURES
+    return _too_little(case)
 
 
 def _counted_apart(case: DeviceCase) -> bool:
@@ -282,15 +281,21 @@ def _alike(case: DeviceCase) -> bool:
     return max(steps) - min(steps) < _SMALLEST * min(steps)
 
 
-def _too_little(case: DeviceCase) -> str:
-    """Return in words why the largest difference is no cause."""
+def _too_little(case: DeviceCase) -> tuple[str, str]:
+    """Return in words why the largest difference is no cause, and what would show more."""
     labels = account_rows.labels(case)
     largest = str(case.rows["delta_ns"].groupby(labels).sum().abs().idxmax())
     rows = case.rows[(labels == largest).to_numpy(bool)]
     delta, off = float(rows["delta_ns"].sum()), case.reach_ns(rows)
     what = f"{largest} {words.signed(delta)}"
     if largest == UNLISTED:
-        return f"{_LARGEST_UNPRINTED} ({words.signed(delta)})"
+        return f"the largest difference is in rows that were not printed ({words.signed(delta)})", _ALL_ROWS
+    return _no_cause(case, rows, what, (delta, off)), again.OF_CAPTURES
+
+
+def _no_cause(case: DeviceCase, rows: pd.DataFrame, what: str, difference: tuple[float, float | None]) -> str:
+    """Return why the rows of the largest difference, which were printed, are no cause. difference: theirs, and its reach (ns)."""
+    delta, off = difference
     pace = host_pace.same_calls(case) if bool(rows["cause"].isin(PACE).any()) else None
     if pace is not None:
         return f"the largest difference is idle time for the host ({what}): {pace.sentence(case)}"
