@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from kernelscope.analysis.advise import advise
 from kernelscope.analysis.confirm import candidates, interventions, kept, result
-from kernelscope.analysis.confirm.candidates import Candidate, Finding
+from kernelscope.analysis.confirm.candidates import Candidate, Claim
 from kernelscope.analysis.confirm.result import Together
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import pair
@@ -22,7 +22,7 @@ from kernelscope.analysis.recordings.kinds import COMPARISON, RUN, Kind, kind_of
 from kernelscope.analysis.trace.records import read_object
 from kernelscope.cli import sharing
 from kernelscope.cli.output import write, write_result
-from kernelscope.cli.trying import Program, Script, Workload
+from kernelscope.cli.trying import TriedProgram, TriedScript, Workload
 from kernelscope.reports import confirmed as told
 from kernelscope.reports import tables
 from kernelscope.tracer.inside import disclosure
@@ -120,7 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _of_comparison(folder: Path, names: Sequence[str]) -> tuple[Path, list[Finding]]:
+def _of_comparison(folder: Path, names: Sequence[str]) -> tuple[Path, list[Claim]]:
     """Return the run of the slowest framework on which something can be tried, and what makes it slower; print which it is.
 
     names: the changes that are asked for. Raises InputError if there is no such run.
@@ -137,7 +137,7 @@ def _of_comparison(folder: Path, names: Sequence[str]) -> tuple[Path, list[Findi
 
 
 def confirmed(
-    arguments: argparse.Namespace, program: Program, findings: Sequence[Finding], source: str = kept.ADVICE
+    arguments: argparse.Namespace, program: TriedProgram, findings: Sequence[Claim], source: str = kept.ADVICE
 ) -> dict[str, Any]:
     """Try the changes that answer the findings, and return the result, which is also kept in the program's folder.
 
@@ -170,7 +170,7 @@ def _waiting() -> None:
 
 
 def _tried(
-    arguments: argparse.Namespace, program: Program, findings: Sequence[Finding], found: list[Candidate]
+    arguments: argparse.Namespace, program: TriedProgram, findings: Sequence[Claim], found: list[Candidate]
 ) -> dict[str, Any]:
     """Try the candidates that the budget allows, then those that helped together; return the result."""
     until = time.monotonic() + arguments.budget
@@ -266,7 +266,9 @@ def _named(arguments: argparse.Namespace) -> list[str]:
     return named
 
 
-def program_of(arguments: argparse.Namespace, recorded: Path, folder: Path | None = None, command: Sequence[str] = ()) -> Program:
+def program_of(
+    arguments: argparse.Namespace, recorded: Path, folder: Path | None = None, command: Sequence[str] = ()
+) -> TriedProgram:
     """Return the recorded program for trials; raise UsageError if it cannot run again.
 
     folder: for the trials, if not the recording's own. command: to run, if not the recorded one.
@@ -282,7 +284,7 @@ def program_of(arguments: argparse.Namespace, recorded: Path, folder: Path | Non
             raise UsageError(f"{recorded}: a workload of `kernelscope run` has no command; leave {command[0]} out")
         return Workload(count, folder, record, recorded)
     if command:
-        return Script(count, folder, record, recorded, list(command))
+        return TriedScript(count, folder, record, recorded, list(command))
     profiled = [_own_home(part) for part in record["profiled"]]
     if any(HIDDEN in part for part in profiled):
         raise UsageError(f"{recorded}: its command has secrets, which were not recorded; write the command after --")
@@ -291,7 +293,7 @@ def program_of(arguments: argparse.Namespace, recorded: Path, folder: Path | Non
         raise UsageError(
             f"{recorded}: it ran in {directory}, which no longer exists; go where it can run and write its command after --"
         )
-    return Script(count, folder, record, recorded, profiled, directory)
+    return TriedScript(count, folder, record, recorded, profiled, directory)
 
 
 def _own_home(path: str) -> str:
@@ -300,7 +302,7 @@ def _own_home(path: str) -> str:
 
 
 def _affordable(
-    program: Program, found: list[Candidate], budget: float, rounds: int | None
+    program: TriedProgram, found: list[Candidate], budget: float, rounds: int | None
 ) -> tuple[list[Candidate], list[Candidate], float]:
     """Return the changes that the budget allows (at least one), the others, and the seconds of a run; print how long it may take.
 
@@ -323,7 +325,7 @@ def _affordable(
     return tried, found[most:], one_s
 
 
-def _together(program: Program, kept: list[Candidate], affordable: Callable[[int], bool]) -> Together | None:
+def _together(program: TriedProgram, kept: list[Candidate], affordable: Callable[[int], bool]) -> Together | None:
     """Try the changes that helped together: add one at a time, and keep it if it helps beside the others.
 
     affordable: whether there is time for so many runs. Even a single change is run again: it was chosen because it helped, and
@@ -349,7 +351,7 @@ def _together(program: Program, kept: list[Candidate], affordable: Callable[[int
     return Together(tuple(one.intervention.name for one in mine), _joined(mine), runs, tuple(dropped), alone)
 
 
-def _after(program: Program, together: Together | None, mine: Sequence[Candidate]) -> dict[str, Any]:
+def _after(program: TriedProgram, together: Together | None, mine: Sequence[Candidate]) -> dict[str, Any]:
     """Record the program with the changes kept; return where the time went and what remains, or nothing if that is unknown."""
     if together is None:
         return {}

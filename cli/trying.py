@@ -14,7 +14,7 @@ from typing import Any
 from kernelscope.analysis.confirm import interventions
 from kernelscope.analysis.confirm.candidates import Candidate
 from kernelscope.analysis.confirm.result import UNCHANGED
-from kernelscope.analysis.confirm.runs import Run, read, restarts
+from kernelscope.analysis.confirm.runs import TrialRun, read, restarts
 from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.plan import RECORDED_VARIABLES
@@ -22,10 +22,10 @@ from kernelscope.tracer.outside import trials
 from kernelscope.tracer.outside.errors import ChildError
 from kernelscope.tracer.outside.trials import Trial
 
-Runs = dict[str, list[Run]]
+Runs = dict[str, list[TrialRun]]
 
 
-class Program(ABC):
+class TriedProgram(ABC):
     """A program to try. count: runs of each change. folder: for the trials. path, record: its recording and its run.json."""
 
     def __init__(self, count: int, folder: Path, record: dict[str, Any], path: Path):
@@ -83,7 +83,7 @@ class Program(ABC):
         """Return how long a run takes."""
 
 
-class Script(Program):
+class TriedScript(TriedProgram):
     """A user's command. directory: where it runs."""
 
     def __init__(
@@ -120,7 +120,7 @@ class Script(Program):
         return self.run([], self.folder / "first", 1)[UNCHANGED][0].seconds
 
 
-class Workload(Program):
+class Workload(TriedProgram):
     """One of our own workloads, as recorded by `run`."""
 
     def runs(self, several: Sequence[Trial], folder: Path, count: int) -> Runs:

@@ -16,7 +16,7 @@ from kernelscope.reports.sections import (
     MOST,
     WRITTEN,
     Number,
-    View,
+    PageTable,
     ViewCell,
     ViewColumn,
     identifier,
@@ -37,7 +37,7 @@ _CALL_TITLES = {
 }  # fmt: skip
 
 
-def breakdown(part: Mapping[str, Any]) -> View:
+def breakdown(part: Mapping[str, Any]) -> PageTable:
     """Return a breakdown with its total: name, times and details, without empty columns.
 
     Beyond MOST rows, those with the least time are merged into one. Calls and durations are per step, as times are; in a table of
@@ -50,7 +50,7 @@ def breakdown(part: Mapping[str, Any]) -> View:
     rows = _Rows.of(part, [*shown, *host], max((breakdown_words.row_ns(row) for row in device or host), default=1) or 1)
     body = [*map(rows.cells, shown), *([rows.merged(rest)] if rest else [])]
     grouping = tuple(name for name in GROUPED if name in rows.known and name != by) if len(rows.known) > 2 else ()
-    return View(
+    return PageTable(
         f"by-{identifier(by)}", _caption(part), rows.columns(part), body, rows.total(part) if shown or host else [],
         note=printable(part["unavailable"]) if part.get("unavailable") else "", below=rows.cells(host[0]) if host else [],
         keys=keys_of([*shown, *([{}] if rest else [])], [name for name in FOUND if name in rows.known]),
@@ -161,14 +161,14 @@ def _described(value: Any, key: str) -> ViewCell:
     return text_cell(value) if key == "method" else keyed(value, key)
 
 
-def calls(rows: Sequence[Mapping[str, Any]]) -> View:
+def calls(rows: Sequence[Mapping[str, Any]]) -> PageTable:
     """Return the calls of the device's API (analysis.accounting.calls), without empty columns."""
     known = [key for key in _CALL_TITLES if any(row[key] is not None for row in rows)]
     numeric = [ViewColumn(_CALL_TITLES[key], True, {"share": "share", "count": "count"}.get(key, "")) for key in known]
     longest = max((row["duration_ns"] for row in rows), default=1) or 1
     body = [[text_cell(row["call"]), *(_of_call(row, key, longest) for key in known)] for row in rows]
     caption = "API calls: time of the host in each, added up over threads"
-    return View("calls", caption, [ViewColumn("call"), *numeric], body)
+    return PageTable("calls", caption, [ViewColumn("call"), *numeric], body)
 
 
 def _of_call(row: Mapping[str, Any], key: str, longest: Number) -> ViewCell:
@@ -180,18 +180,18 @@ def _of_call(row: Mapping[str, Any], key: str, longest: Number) -> ViewCell:
     return ViewCell(units.duration(value), value, bar=value / longest if key == "duration_ns" else None)
 
 
-def capture_facts(facts: Sequence[tuple[str, str]]) -> View:
+def capture_facts(facts: Sequence[tuple[str, str]]) -> PageTable:
     """Return what was read from a capture as a table."""
     rows = [[ViewCell(name), ViewCell(printable(value))] for name, value in facts]
-    return View("facts-table", "What was read", [ViewColumn("what"), ViewColumn("value")], rows, tools=False)
+    return PageTable("facts-table", "What was read", [ViewColumn("what"), ViewColumn("value")], rows, tools=False)
 
 
-def samples(rows: Sequence[Mapping[str, Any]]) -> View:
+def samples(rows: Sequence[Mapping[str, Any]]) -> PageTable:
     """Return samples summarised by device and metric (see analysis.recordings.imported.summed_samples)."""
     keys, numeric = ("device", "metric"), ("count", "mean", "min", "max")
     body = [[*(text_cell(row[key]) for key in keys), *(_sample(row[name]) for name in numeric)] for row in rows]
     columns = [*map(ViewColumn, keys), *(ViewColumn(name, True) for name in numeric)]
-    return View("samples-table", "Samples by device and metric", columns, body)
+    return PageTable("samples-table", "Samples by device and metric", columns, body)
 
 
 def _sample(value: Number | None) -> ViewCell:

@@ -98,7 +98,7 @@ EXPLAINED_READING = (
 )
 
 
-class Difference(NamedTuple):
+class CleanDifference(NamedTuple):
     """A cell of the difference between two frameworks' clean steps: its label, and the extra ns of the slower one."""
 
     label: str
@@ -267,11 +267,11 @@ def label(row: Row, table: str) -> str:
     return name if name.startswith("(") and (phase == "other" or phase == name.strip("()")) else f"{name} {phase}"
 
 
-def causes(result: Result, framework: str) -> list[Difference]:
+def causes(result: Result, framework: str) -> list[CleanDifference]:
     """Return the CAUSES cells (layer and phase) in which a framework loses most time to the fastest one."""
     base = fastest(result)["framework"]
     found = [
-        Difference(label(row, "layers"), (row["time_ns"].get(framework) or 0) - (row["time_ns"].get(base) or 0))
+        CleanDifference(label(row, "layers"), (row["time_ns"].get(framework) or 0) - (row["time_ns"].get(base) or 0))
         for row in result["layers"]
         if row["layer"] != INSTRUMENTATION
     ]

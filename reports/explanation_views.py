@@ -8,7 +8,7 @@ from typing import Any
 
 from kernelscope.reports import explanation, side_bars, units
 from kernelscope.reports.explanation import RankedCause, Result, Scale
-from kernelscope.reports.sections import MOST, WRITTEN, View, ViewCell, ViewColumn, keys_of, text_cell
+from kernelscope.reports.sections import MOST, WRITTEN, PageTable, ViewCell, ViewColumn, keys_of, text_cell
 from kernelscope.reports.side_bars import SideBar
 from kernelscope.reports.text import SENTENCE, printable
 
@@ -67,9 +67,9 @@ class Explained:
     unexplained: str
     total: str
     alternative: str
-    account: View
-    matches: View
-    differences: View
+    account: PageTable
+    matches: PageTable
+    differences: PageTable
     facts: list[str]
     bars: list[SideBar]
 
@@ -151,7 +151,7 @@ def _row_name(row: Mapping[str, Any], most: int = 80) -> str:
     return printable(f"{place}: {row['cell']}" if place else row["cell"], most)
 
 
-def account(result: Result, key: str, evidence: Evidence) -> View:
+def account(result: Result, key: str, evidence: Evidence) -> PageTable:
     """Return the account, largest differences first, with instrumentation and sums; its values are exact, in ns.
 
     Beyond MOST rows, those with the smallest differences are merged; rows of findings stay. Rows link to `evidence`.
@@ -187,7 +187,7 @@ def account(result: Result, key: str, evidence: Evidence) -> View:
     columns = [columns[place] for place in told]
     total, further = ([row[place] for place in told] for row in (total, further))
     body = [[row[place] for place in told] for row in body]
-    return View(
+    return PageTable(
         f"{key}-account", caption, columns, body, total, anchors=anchors, keys=keys, groups=_GROUPS,
         further=further if len(body) > WRITTEN else [],
     )  # fmt: skip
@@ -243,7 +243,7 @@ def _difference(value: int | None, scale: Scale) -> ViewCell:
     return ViewCell(units.UNKNOWN if value is None else scale.signed(value), value)
 
 
-def matches(result: Result, key: str) -> View:
+def matches(result: Result, key: str) -> PageTable:
     """Return which layers of both sides match, and how certain that is."""
     a, b = explanation.names(result)
     columns = [
@@ -265,7 +265,7 @@ def matches(result: Result, key: str) -> View:
     caption = f"Matching layers: {explanation.title(result)}" + (
         f" (the first {MOST}; {left} more in the JSON output)" if left > 0 else ""
     )
-    return View(f"{key}-matches", caption, columns, rows)
+    return PageTable(f"{key}-matches", caption, columns, rows)
 
 
 def _layers(names: Sequence[str]) -> ViewCell:
@@ -273,9 +273,9 @@ def _layers(names: Sequence[str]) -> ViewCell:
     return ViewCell(shown, shown)
 
 
-def differences(result: Result, key: str) -> View:
+def differences(result: Result, key: str) -> PageTable:
     """Return the settings, versions and variables that differ."""
     a, b = explanation.names(result)
     rows = [[text_cell(row["setting"]), text_cell(row["a"]), text_cell(row["b"])] for row in result["differences"]]
     columns = [ViewColumn("setting"), ViewColumn(f"A: {a}"), ViewColumn(f"B: {b}")]
-    return View(f"{key}-differences", f"Settings that differ: {explanation.title(result)}", columns, rows, tools=False)
+    return PageTable(f"{key}-differences", f"Settings that differ: {explanation.title(result)}", columns, rows, tools=False)

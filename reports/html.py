@@ -34,7 +34,7 @@ from kernelscope.reports import (
 from kernelscope.reports.content import Result
 from kernelscope.reports.interactive import Interactive
 from kernelscope.reports.measured import MeasuredPart
-from kernelscope.reports.sections import View
+from kernelscope.reports.sections import PageTable
 from kernelscope.reports.text import printable
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -94,7 +94,7 @@ def write_capture(
     interactive: Sequence[Interactive] = (),
     advised: Mapping[str, Any] | None = None,
     calls: Sequence[Mapping[str, Any]] = (),
-    device: Sequence[View] = (),
+    device: Sequence[PageTable] = (),
 ) -> None:
     """Write the report of an imported capture: import.json and the envelopes of its breakdowns, as `write_run` takes them.
 

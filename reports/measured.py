@@ -18,7 +18,7 @@ from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace
 from kernelscope.reports import device, energy, figures
 from kernelscope.reports.roofline import anchor
-from kernelscope.reports.sections import View, ViewCell, ViewColumn, text_cell
+from kernelscope.reports.sections import PageTable, ViewCell, ViewColumn, text_cell
 from kernelscope.reports.text import WHOLE, printable
 
 MOST = 60  # rows of a table
@@ -31,7 +31,7 @@ class MeasuredPart:
     """One part of the section. draw: draws its figure in a style, or None. lines: the lines below its tables."""
 
     title: str
-    views: list[View]
+    views: list[PageTable]
     lines: list[str]
     draw: Callable[[figures.Style], Figure] | None = None
     alternative: str = ""
@@ -53,7 +53,7 @@ def of_run(run: Run, known: Callable[[Any], Any]) -> list[MeasuredPart]:
     return [*found, *([MeasuredPart("Device", views, [])] if views else [])]
 
 
-def of_device(trace: Trace, record: Mapping[str, Any] | None = None) -> list[View]:
+def of_device(trace: Trace, record: Mapping[str, Any] | None = None) -> list[PageTable]:
     """Return the non-empty tables of an accelerator's work; none for a processor. record: run.json of our own run."""
     if not len(trace.kernels) or set(trace.kernels["device"].dropna().astype(str)) <= {"cpu"}:
         return []
@@ -127,7 +127,7 @@ def unavailable(title: str, reason: str) -> MeasuredPart:
     return MeasuredPart(title, [], [printable(reason)])
 
 
-def _view(key: str, caption: str, rows: Sequence[Row], shown: Sequence[Row]) -> View:
+def _view(key: str, caption: str, rows: Sequence[Row], shown: Sequence[Row]) -> PageTable:
     """Return a table of readable rows that sorts by the raw rows, whose keys may differ."""
     names = [name for name in (shown[0] if shown else ()) if any(row[name] is not None for row in shown)]
     is_number = {name: name != "evidence" and any(str(row[name])[:1].isdigit() for row in shown) for name in names}
@@ -135,7 +135,7 @@ def _view(key: str, caption: str, rows: Sequence[Row], shown: Sequence[Row]) -> 
     numeric = [is_number[name] for name in names]
     columns = [ViewColumn(name.replace("_", " "), number) for name, number in zip(names, numeric, strict=True)]
     body = [[_cell(name, row[name], raw) for name in names] for row, raw in zip(shown, rows, strict=True)]
-    return View(key, caption, columns, body)
+    return PageTable(key, caption, columns, body)
 
 
 def _cell(name: str, text: Any, raw: Row) -> ViewCell:

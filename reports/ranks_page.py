@@ -16,7 +16,7 @@ from kernelscope.reports import html, ranks, ranks_timeline, svg, units
 from kernelscope.reports.figures import Style
 from kernelscope.reports.figures.ranks import ROWS, caused
 from kernelscope.reports.figures.ranks import ranks as drawn
-from kernelscope.reports.sections import View, ViewCell, ViewColumn, text_cell
+from kernelscope.reports.sections import PageTable, ViewCell, ViewColumn, text_cell
 
 _SIZES = {"wide": Style(), "narrow": Style(width_in=4.4, font_pt=9.0)}
 _MS = "ms:3"
@@ -36,7 +36,7 @@ class Section:
 
     heading: str
     short: str
-    table: View
+    table: PageTable
 
     @property
     def key(self) -> str:
@@ -91,7 +91,7 @@ def _time(ns: int) -> ViewCell:
     return ViewCell(units.in_unit(ns, "ms", 3), ns)
 
 
-def _ranks(result: Mapping[str, Any]) -> View:
+def _ranks(result: Mapping[str, Any]) -> PageTable:
     parts = [part for part in JOB_PARTS if result["parts"][part]]
     columns = [ViewColumn("rank"), ViewColumn("step", True, _MS)]
     columns += [ViewColumn(ranks.HEADS.get(part, part), True, _MS) for part in parts]
@@ -104,10 +104,10 @@ def _ranks(result: Mapping[str, Any]) -> View:
         ]
         for row in result["ranks"]
     ]  # fmt: skip
-    return View("ranks", "Each rank's step, ms: the parts add up to it", columns, rows)
+    return PageTable("ranks", "Each rank's step, ms: the parts add up to it", columns, rows)
 
 
-def _blame(blame: Sequence[Mapping[str, Any]]) -> View:
+def _blame(blame: Sequence[Mapping[str, Any]]) -> PageTable:
     longest = max(row["ns"] for row in blame) or 1
     columns = [ViewColumn("rank"), ViewColumn("others wait", True, _MS)]
     columns += [
@@ -129,10 +129,10 @@ def _blame(blame: Sequence[Mapping[str, Any]]) -> View:
     keys = {"rank": ["undecided" if row["rank"] is None else str(row["rank"]) for row in blame],
             "where": [row["where"] for row in blame]}  # fmt: skip
     caption = "Time the others waited for a rank: ms per step, added up over ranks"
-    return View("blame", caption, columns, rows, keys=keys, groups=("rank", "where"), start="rank")
+    return PageTable("blame", caption, columns, rows, keys=keys, groups=("rank", "where"), start="rank")
 
 
-def _groups(groups: Sequence[Mapping[str, Any]]) -> View:
+def _groups(groups: Sequence[Mapping[str, Any]]) -> PageTable:
     heads = ("time", "waiting", "transfer")
     columns = [ViewColumn("ranks"), *(ViewColumn(head, True, _MS) for head in heads), ViewColumn("hidden", True)]
     columns += [
@@ -153,10 +153,10 @@ def _groups(groups: Sequence[Mapping[str, Any]]) -> View:
             ]
         )  # fmt: skip
     caption = "Groups of ranks: ms per step, added up over their ranks; hidden by computing; slower: ratio to similar groups"
-    return View("groups", caption, columns, rows)
+    return PageTable("groups", caption, columns, rows)
 
 
-def _operations(operations: Sequence[Mapping[str, Any]]) -> View:
+def _operations(operations: Sequence[Mapping[str, Any]]) -> PageTable:
     heads = ("waiting", "of it exposed", "transfer")
     columns = [ViewColumn("operation"), ViewColumn("size", True), *(ViewColumn(head, True, _MS) for head in heads)]
     columns += [ViewColumn("count", True, "count"), ViewColumn("one takes", True)]
@@ -171,4 +171,4 @@ def _operations(operations: Sequence[Mapping[str, Any]]) -> View:
         for row in operations
     ]  # fmt: skip
     caption = "Collectives: ms per step, added up over ranks; one takes: its transfer; this and the bandwidths are medians"
-    return View("collectives", caption, columns, rows)
+    return PageTable("collectives", caption, columns, rows)

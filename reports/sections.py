@@ -53,7 +53,7 @@ class ViewColumn:
 
 
 @dataclass(frozen=True)
-class View:
+class PageTable:
     """One table of the page. The first cell of a row is its header. `total`, the last row, is never sorted or hidden, nor is
     `below`, the row before it, which differs in kind from the rows of the table.
 
@@ -118,7 +118,7 @@ class SideCard:
     step: str
     ratio: str
     verdict: str
-    causes: list[tuple[content.Difference, str]]
+    causes: list[tuple[content.CleanDifference, str]]
     difference: str
     largest: list[tuple[str, str, str]] = field(default_factory=list)
     why: str = ""
@@ -159,7 +159,7 @@ def _largest(result: Result, summary: Row) -> list[tuple[str, str, str]]:
     ]
 
 
-def _causes(result: Result, framework: str) -> list[tuple[content.Difference, str]]:
+def _causes(result: Result, framework: str) -> list[tuple[content.CleanDifference, str]]:
     """Return where a framework loses most time, with the identifiers of these rows of layers."""
     places = {content.label(row, "layers"): f"layers-{number}" for number, row in enumerate(result["layers"])}
     return [(cause, places[cause.label]) for cause in content.causes(result, framework)]
@@ -170,14 +170,14 @@ def _why(number: int, part: Mapping[str, Any]) -> dict[str, str]:
     return {"why": explanation.brief(part)[1].partition("; ")[2], "why_link": f"#{explanation.key(number)}"}
 
 
-def summary(result: Result) -> View:
+def summary(result: Result) -> PageTable:
     """Return metrics in rows and frameworks in columns."""
     rows = [[ViewCell(title), *(ViewCell(text) for text in cells)] for title, cells in summary_metrics.summary_metrics(result)]
     columns = [ViewColumn("from the clean pass"), *(ViewColumn(printable(name), True) for name in result["frameworks"])]
-    return View("summary-table", "Summary of the clean pass, per step", columns, rows, tools=False)
+    return PageTable("summary-table", "Summary of the clean pass, per step", columns, rows, tools=False)
 
 
-def side_by_side(result: Result, table: str) -> View:
+def side_by_side(result: Result, table: str) -> PageTable:
     """Return layers or kinds with a column per framework: time, ratio to the fastest, bar; the total is the clean step."""
     names = result["frameworks"]
     unit = units.common_unit(row["step_median_ns"] for row in result["summary"])
@@ -205,7 +205,7 @@ def side_by_side(result: Result, table: str) -> View:
     cost = overhead["time_ns"].get(names[0]) if overhead and len(names) == 1 else None
     taken = f"; its cost, {units.signed(-cost)}, is subtracted in" if cost else "; its cost is in"
     caption += f" (kernels pass{taken} the row {content.INSTRUMENTATION})"
-    return View(
+    return PageTable(
         f"{table}-table", caption, columns, [cells(found[place]) for place in places], total,
         anchors=[f"{table}-{place}" for place in places], below=cells(overhead) if overhead else [],
         keys=keys_of([found[place] for place in places], keys), groups=keys if len(keys) > 1 else (),
@@ -240,7 +240,7 @@ def known_sum(values: Iterable[Number | None]) -> Number | None:
 
 
 def keys_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str], **fixed: str) -> dict[str, list[str | None]]:
-    """Return the keys of rows for a View. fixed: keys with the same value in all rows."""
+    """Return the keys of rows for a PageTable. fixed: keys with the same value in all rows."""
     found = {name: [None if row.get(name) is None else printable(row[name], WHOLE) for row in rows] for name in names}
     return found | {name: [printable(value)] * len(rows) for name, value in fixed.items()}
 
@@ -253,13 +253,13 @@ def _timed(row: Row, name: str, unit: str, decimals: int, longest: int) -> ViewC
     return ViewCell(units.in_unit(time, unit, decimals), time, note, bar)
 
 
-def kernels(result: Result) -> list[View]:
+def kernels(result: Result) -> list[PageTable]:
     """Return each framework's kernels, with what they computed and how; the total is the part of the step with kernels."""
     steps = {row["framework"]: row["measured_steps"] for row in result["passes"] if "measured_steps" in row}
     return [_kernels(name, result["kernels"].get(name) or [], steps.get(name)) for name in result["frameworks"]]
 
 
-def _kernels(name: str, rows: Sequence[Row], steps: int | None) -> View:
+def _kernels(name: str, rows: Sequence[Row], steps: int | None) -> PageTable:
     """Return one side's kernels. steps: over which calls are counted; None in old recordings, whose calls are of all steps."""
     if steps:
         rows = [{**row, "count": _each(row["count"], steps), "duration_ns": row["duration_ns"] / steps} for row in rows]
@@ -298,7 +298,7 @@ def _kernels(name: str, rows: Sequence[Row], steps: int | None) -> View:
     unit = "per step" if steps else "time per step; calls and durations of all steps"
     caption = f"{printable(name)}: kernels with most time in the kernels pass ({unit})"
     about = keys_of(rows, ("kernel", "kind", "library", "layer", "phase", "dtype"), side=name)
-    return View(
+    return PageTable(
         f"kernels-{identifier(name)}", caption, columns, body, total,
         anchors=[f"kernel-{identifier(name)}-{number}" for number in range(len(rows))],
         keys=about, groups=("kernel", "kind", "library", "layer", "phase", "dtype"),
@@ -346,12 +346,12 @@ def evidence(result: Result) -> Callable[[str | None, str | None, str | None, st
     return lambda *place: places.get(place, "")
 
 
-def lines(result: Result) -> list[View]:
+def lines(result: Result) -> list[PageTable]:
     """Return each framework's statements in source order, with heat by time; the total is the lines pass's step."""
     return [_lines(name, result["lines"].get(name) or {"rows": []}) for name in result["frameworks"]]
 
 
-def _lines(name: str, part: Mapping[str, Any]) -> View:
+def _lines(name: str, part: Mapping[str, Any]) -> PageTable:
     """Return one side's statements: from the lines pass including calls, from a timeline with each instant in one line."""
     own = any(row.get("host_ns") is not None for row in part["rows"])
     calls = own and any(row.get("profiled_ns") is not None for row in part["rows"])
@@ -383,10 +383,10 @@ def _lines(name: str, part: Mapping[str, Any]) -> View:
     note = "" if part["rows"] else printable(part.get("unavailable") or "no lines pass was recorded")
     which = "kernels pass, time without calls" if own else "lines pass, time with calls"
     caption = f"{printable(name)}, {which}: {', '.join(files)}" if files else f"{printable(name)}, {which}"
-    return View(f"lines-{identifier(name)}", caption, columns, rows, total if rows else [], tools=False, note=note)
+    return PageTable(f"lines-{identifier(name)}", caption, columns, rows, total if rows else [], tools=False, note=note)
 
 
-def fairness(result: Result) -> View:
+def fairness(result: Result) -> PageTable:
     """Return every check of every framework."""
     titles = ("check", "framework", "status")
     columns = [*map(ViewColumn, titles), ViewColumn("found", True), ViewColumn("required", True), ViewColumn("detail")]
@@ -394,20 +394,20 @@ def fairness(result: Result) -> View:
         [*(text_cell(row[key]) for key in titles), *(_quantity(row[key]) for key in ("value", "limit")), text_cell(row["detail"])]
         for row in result["fairness"]["rows"]
     ]
-    return View("fairness-table", "Did all do the same work?", columns, rows)
+    return PageTable("fairness-table", "Did all do the same work?", columns, rows)
 
 
 def _quantity(value: Any) -> ViewCell:
     return ViewCell(printable(content.quantity(value)), value if units.known(value) else None)
 
 
-def settings(result: Result) -> View:
+def settings(result: Result) -> PageTable:
     """Return the settings that differ between frameworks; versions have their own table."""
     rows = content.differences(result)
     return _matrix(result, "settings-table", "Settings that differ", "setting", [(row["setting"], row["values"]) for row in rows])
 
 
-def versions(result: Result) -> View:
+def versions(result: Result) -> PageTable:
     """Return the versions of everything that the frameworks reported."""
     found = result.get("versions") or {}
     names = dict.fromkeys(name for stated in found.values() for name in stated or {})
@@ -415,7 +415,7 @@ def versions(result: Result) -> View:
     return _matrix(result, "versions-table", "Versions", "library", rows)
 
 
-def methods(result: Result) -> View:
+def methods(result: Result) -> PageTable:
     """Return how each framework's layers and phases were found, and oddities in its capture."""
     found, odd = result.get("methods") or {}, result.get("diagnostics") or {}
     names = dict.fromkeys(name for stated in found.values() for name in stated or {})
@@ -425,15 +425,15 @@ def methods(result: Result) -> View:
     return _matrix(result, "methods-table", "How layers and phases were found, and oddities in the captures", "what", rows)
 
 
-def _matrix(result: Result, key: str, caption: str, first: str, rows: Sequence[tuple[Any, Mapping[str, Any]]]) -> View:
+def _matrix(result: Result, key: str, caption: str, first: str, rows: Sequence[tuple[Any, Mapping[str, Any]]]) -> PageTable:
     """Return a table with a column per framework; null is unknown."""
     names = result["frameworks"]
     columns = [ViewColumn(first), *(ViewColumn(printable(name)) for name in names)]
     body = [[text_cell(name), *(text_cell(values.get(framework)) for framework in names)] for name, values in rows]
-    return View(key, caption, columns, body, tools=False)
+    return PageTable(key, caption, columns, body, tools=False)
 
 
-def passes(result: Result) -> View:
+def passes(result: Result) -> PageTable:
     """Return each pass's median step, its cost relative to the clean pass, and its coverage."""
     columns = [ViewColumn("framework"), ViewColumn("pass")]
     columns += [ViewColumn(title, True) for title in ("step, median", "overhead", "layers known", "kinds known")]
@@ -452,7 +452,7 @@ def passes(result: Result) -> View:
                 *shares,
             ]
         )
-    return View("passes-table", "Cost and coverage of each pass", columns, rows, tools=False)
+    return PageTable("passes-table", "Cost and coverage of each pass", columns, rows, tools=False)
 
 
 def keyed(value: Any, key: str) -> ViewCell:

@@ -19,7 +19,7 @@ _WAITS = re.compile(r"\((?P<where>idle|host): (?P<cause>.+)\)$")
 
 
 @dataclass(frozen=True)
-class Piece:
+class BarPart:
     """One part of a side's bar. width: in percent of the longer side's bar. part: a class of style.css; empty for kinds."""
 
     what: str
@@ -35,7 +35,7 @@ class SideBar:
 
     name: str
     total: str
-    pieces: list[Piece]
+    pieces: list[BarPart]
 
     @property
     def alternative(self) -> str:
@@ -64,7 +64,7 @@ def _bar(result: Result, side: str, parts: Mapping[str, int], longest: int) -> S
     unit = scale(result)
     rounded = unit.together(list(parts.values()))
     pieces = [
-        Piece(
+        BarPart(
             what,
             "" if what in _COLOURS else part_class(what),
             _COLOURS.get(what, ""),

@@ -25,7 +25,7 @@ _HOST = ["operator", "phase", "layer"]
 
 
 @dataclass(frozen=True)
-class Operators:
+class OperatorTree:
     """The operators with their parent (a position; -1 if none), the steps' kernels, and the operator of each kernel (-1 if
     unknown).
     """
@@ -54,19 +54,19 @@ class Operators:
         return marked
 
 
-def read(subject: Subject) -> Operators:
+def read(subject: Subject) -> OperatorTree:
     """Return the operators of a subject's measured steps; they are computed once."""
     if "operators" not in subject.derived:
         subject.derived["operators"] = _read(subject)
-    result: Operators = subject.derived["operators"]
+    result: OperatorTree = subject.derived["operators"]
     return result
 
 
-def _read(subject: Subject) -> Operators:
+def _read(subject: Subject) -> OperatorTree:
     table = subject.inside_steps(subject.trace.operators).reset_index(drop=True)
     table = table.assign(parent=intervals.parents(*intervals.spans(table)))
     kernels = sequences.ordered(subject)
-    return Operators(table, kernels, _owners(table, kernels))
+    return OperatorTree(table, kernels, _owners(table, kernels))
 
 
 def _owners(table: pd.DataFrame, kernels: pd.DataFrame) -> Int:
@@ -87,13 +87,13 @@ def _owners(table: pd.DataFrame, kernels: pd.DataFrame) -> Int:
     return np.where((owner >= 0) & (names[owner] == wanted), owner, innermost)
 
 
-def taken(subject: Subject, operators: Operators, chosen: Bool) -> pd.Series:
+def taken(subject: Subject, operators: OperatorTree, chosen: Bool) -> pd.Series:
     """Return the share of each of the subject's rows that is kernels of the chosen operators, for rows with any."""
     inside = np.append(chosen, False)[operators.owner]
     return _shares(subject.kernels(), operators.kernels.assign(weight=operators.kernels["duration_ns"]), inside, _KERNEL)
 
 
-def beside(subject: Subject, operators: Operators, chosen: Bool) -> pd.Series:
+def beside(subject: Subject, operators: OperatorTree, chosen: Bool) -> pd.Series:
     """Return the share of each row without computing that is the chosen operators' self time."""
     table = operators.table
     lasted = (table["end_ns"] - table["start_ns"]).to_numpy(float)

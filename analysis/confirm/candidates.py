@@ -11,7 +11,7 @@ from kernelscope.analysis.confirm.interventions import GENERAL, Intervention
 
 
 @dataclass(frozen=True)
-class Finding:
+class Claim:
     """A claimed cost of time. costs_ns: of a step, at most. confidence: None for advice."""
 
     topic: str
@@ -25,7 +25,7 @@ class Candidate:
     """A change to try. findings: those it answers, costliest first."""
 
     intervention: Intervention
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Claim, ...] = ()
 
     @property
     def claimed_ns(self) -> int | None:
@@ -33,23 +33,23 @@ class Candidate:
         return self.findings[0].costs_ns if self.findings else None
 
 
-def of_advice(advised: Mapping[str, Any]) -> list[Finding]:
+def of_advice(advised: Mapping[str, Any]) -> list[Claim]:
     """Return the findings of advice (analysis.advise)."""
-    return [Finding(str(piece["topic"]), str(piece["title"]), int(piece["saves_ns"])) for piece in advised["advice"]]
+    return [Claim(str(piece["topic"]), str(piece["title"]), int(piece["saves_ns"])) for piece in advised["advice"]]
 
 
-def of_explanation(explained: Mapping[str, Any]) -> tuple[str, list[Finding]]:
+def of_explanation(explained: Mapping[str, Any]) -> tuple[str, list[Claim]]:
     """Return the slower side of an explanation (analysis.explain), "a" or "b", and what makes it slower."""
     sign = 1 if explained["wall_delta_ns"] >= 0 else -1
     found = [
-        Finding(str(one["cause"]), str(one["title"]), sign * int(one["explains_ns"]), str(one["confidence"]))
+        Claim(str(one["cause"]), str(one["title"]), sign * int(one["explains_ns"]), str(one["confidence"]))
         for one in explained["findings"]
         if sign * one["explains_ns"] > 0
     ]
     return "b" if sign > 0 else "a", found
 
 
-def candidates(framework: str, findings: Sequence[Finding], names: Sequence[str] = (), general: bool = True) -> list[Candidate]:
+def candidates(framework: str, findings: Sequence[Claim], names: Sequence[str] = (), general: bool = True) -> list[Candidate]:
     """Return what to try on a program.
 
     First comes the first remedy of each finding, largest claim first; then further remedies; last, settings that no finding

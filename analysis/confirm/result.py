@@ -8,8 +8,8 @@ from statistics import mean, median
 from typing import Any
 
 from kernelscope.analysis.confirm import verdicts
-from kernelscope.analysis.confirm.candidates import Candidate, Finding
-from kernelscope.analysis.confirm.runs import Run
+from kernelscope.analysis.confirm.candidates import Candidate, Claim
+from kernelscope.analysis.confirm.runs import TrialRun
 from kernelscope.analysis.confirm.verdicts import CONFIRMED, FAILED, NOT_MET, PARTLY, Seen
 from kernelscope.analysis.recordings import core_use
 from kernelscope.analysis.recordings.run import WHOLE
@@ -19,7 +19,7 @@ UNCHANGED = "unchanged"
 _SHOWN = 3  # remaining pieces of advice
 _NO_CHANGE, _NO_TIME = "no change from outside answers it", "for lack of time (--budget)"
 
-Runs = Mapping[str, Sequence[Run]]
+Runs = Mapping[str, Sequence[TrialRun]]
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ def _worked(candidate: Candidate, runs: Runs) -> bool:
     return all(run.step_ns is not None for run in mine) and (not candidate.intervention.changes or bool(mine[0].met))
 
 
-def _steps(runs: Sequence[Run]) -> list[int]:
+def _steps(runs: Sequence[TrialRun]) -> list[int]:
     return [run.step_ns for run in runs if run.step_ns is not None]
 
 
-def _row(candidate: Candidate, runs: Sequence[Run], seen: verdicts.Seen | None, base: Sequence[Run]) -> dict[str, Any]:
+def _row(candidate: Candidate, runs: Sequence[TrialRun], seen: verdicts.Seen | None, base: Sequence[TrialRun]) -> dict[str, Any]:
     one, last = candidate.intervention, runs[-1]
     first = candidate.findings[0] if candidate.findings else None
     missing = FAILED if last.step_ns is None else NOT_MET
@@ -77,13 +77,13 @@ def _row(candidate: Candidate, runs: Sequence[Run], seen: verdicts.Seen | None, 
     }  # fmt: skip
 
 
-def _peak(runs: Sequence[Run]) -> int | None:
+def _peak(runs: Sequence[TrialRun]) -> int | None:
     known = [run.peak_bytes for run in runs if run.peak_bytes is not None]
     return round(median(known)) if known else None
 
 
 def of_findings(
-    findings: Sequence[Finding], candidates: Sequence[Candidate], rows: Sequence[dict[str, Any]]
+    findings: Sequence[Claim], candidates: Sequence[Candidate], rows: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return a row for each finding, costliest first, with what the change that answers it best saved.
 
@@ -93,7 +93,7 @@ def of_findings(
     return [_of_finding(one, candidates, rows) for one in sorted(findings, key=lambda one: -one.costs_ns)]
 
 
-def _of_finding(finding: Finding, candidates: Sequence[Candidate], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _of_finding(finding: Claim, candidates: Sequence[Candidate], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     names = [one.intervention.name for one in candidates if finding in one.findings]
     mine = [row for row in rows if row["name"] in names]
     given = {"topic": finding.topic, "title": finding.title, "confidence": finding.confidence, "claimed_ns": finding.costs_ns}
@@ -132,7 +132,7 @@ def busy(runs: Runs) -> dict[str, float] | None:
     return core_use.others(median(run.foreign_cores or 0.0 for run in known), known[0].cores) if known else None
 
 
-def helps(before: Sequence[Run], after: Sequence[Run]) -> bool:
+def helps(before: Sequence[TrialRun], after: Sequence[TrialRun]) -> bool:
     """Return whether the second of two trials of the same rounds certainly has shorter steps."""
     if any(run.step_ns is None for run in (*before, *after)):
         return False

@@ -26,7 +26,7 @@ _NO_REASON = ("kernelscope:", "lost sys.stderr")
 
 
 @dataclass(frozen=True)
-class Run:
+class TrialRun:
     """The result of one run of a trial.
 
     step_ns: the median of its clean steps; None if it failed, for `reason`. met: what was changed in the program. values: its
@@ -44,7 +44,7 @@ class Run:
     cores: int | None = None
 
 
-def read(folder: Path) -> Run:
+def read(folder: Path) -> TrialRun:
     """Return the result of a run of a trial."""
     run = recordings.Run(folder)
     record, clean = run.record, run.passes("clean")
@@ -52,27 +52,27 @@ def read(folder: Path) -> Run:
     met = tuple(dict.fromkeys(str(what) for name, what in noted if not name.endswith(":values")))
     values = tuple(float(what) for name, what in noted if name.endswith(":values"))
     if record["exit_status"] or not run.complete or not clean:
-        return Run(None, _reason(folder, record), met, values)
+        return TrialRun(None, _reason(folder, record), met, values)
     steps = run.clean_steps()
     began = datetime.fromisoformat(record["created"]).timestamp()
     seconds = (folder / RUN).stat().st_mtime - began
     step_ns = round((steps["end_ns"] - steps["start_ns"]).median())
-    return Run(step_ns, "", met, values, _peak(clean), seconds, core_use.foreign_of_run(run), _cores(record))
+    return TrialRun(step_ns, "", met, values, _peak(clean), seconds, core_use.foreign_of_run(run), _cores(record))
 
 
-def restarts(folder: Path) -> list[Run]:
+def restarts(folder: Path) -> list[TrialRun]:
     """Return the result of each restart of a workload, with the median over its windows; a run that failed has one failed
     result.
     """
     run = recordings.Run(folder)
     if not run.complete:
-        return [Run(None, str(run.record["reason"]))]
+        return [TrialRun(None, str(run.record["reason"]))]
     check = run.check()
     values = tuple(check.get("losses") or [value for row in check["outputs"] for value in row]) if check else ()
     result, foreign, cores = [], core_use.foreign_of_run(run), _cores(run.record)
     for data in run.passes("clean"):
         met = tuple(dict.fromkeys(str(what) for _, what in data.report.get("changed", [])))
-        result.append(Run(median_step_ns([data.measured]), "", met, values, _peak([data]), 0.0, foreign, cores))
+        result.append(TrialRun(median_step_ns([data.measured]), "", met, values, _peak([data]), 0.0, foreign, cores))
     return result
 
 

@@ -26,9 +26,9 @@ from kernelscope.analysis.files.sqlite_records import (
     Batch,
     Bytes,
     Cells,
-    Column,
     Integers,
-    Source,
+    RecordsFile,
+    StoredColumn,
     read,
     skip_varints,
     varints,
@@ -48,7 +48,7 @@ T = TypeVar("T")
 class _StoredTable(NamedTuple):
     root: int
     names: Names  # of its columns
-    columns: dict[str, Column]  # by folded name
+    columns: dict[str, StoredColumn]  # by folded name
 
 
 class Database:
@@ -152,7 +152,7 @@ class Database:
         stated, current = int.from_bytes(header[28:32], "big"), header[24:28] == header[92:96]
         if current and stated > self.page_count:
             raise EvidenceError(f"{self.path}: cut short: {self.page_count} of {stated} pages are there; copy or export it again")
-        self.source = Source(self.path, _ENCODINGS.get(int.from_bytes(header[56:60], "big"), "utf8"))
+        self.source = RecordsFile(self.path, _ENCODINGS.get(int.from_bytes(header[56:60], "big"), "utf8"))
 
     def _schema(self, ask: Callable[[sqlite3.Connection], T]) -> T:
         """Return the result of a query on the schema. SQLite parses it; no table's rows are read."""
@@ -181,7 +181,7 @@ class Database:
                 int(self._roots[folded(name)]),
                 Names(column for _, column, *_ in columns),
                 {
-                    folded(column): Column(position, bool(key) and keys == 1 and kind == "INTEGER")
+                    folded(column): StoredColumn(position, bool(key) and keys == 1 and kind == "INTEGER")
                     for position, column, kind, key, _, _ in columns
                 },
             )
@@ -249,7 +249,7 @@ class Database:
 class _Decoder:
     """Decodes leaf pages of one table into columns."""
 
-    def __init__(self, database: Database, table: str, columns: dict[str, Column]):
+    def __init__(self, database: Database, table: str, columns: dict[str, StoredColumn]):
         self._database = database
         self._table = table
         self._columns = columns

@@ -30,7 +30,7 @@ Offset = int | Integers  # one number if it is the same for all rows
 Codes = int | NDArray[Any]
 
 
-class Source(NamedTuple):
+class RecordsFile(NamedTuple):
     """The file of the records. encoding: that of its texts, under Python's name."""
 
     path: Path
@@ -41,7 +41,7 @@ class Source(NamedTuple):
         return EvidenceError(f"{self.path}: table {table}: {what}: the file is damaged or cut short; copy or export it again")
 
 
-class Column(NamedTuple):
+class StoredColumn(NamedTuple):
     """The position of a column in the records of its table."""
 
     position: int
@@ -104,7 +104,7 @@ class Batch:
         return [] if values is None else values.texts_at(rows)
 
 
-def read(source: Source, table: str, columns: dict[str, Column], flat: Bytes, cells: Cells) -> Batch:
+def read(source: RecordsFile, table: str, columns: dict[str, StoredColumn], flat: Bytes, cells: Cells) -> Batch:
     """Parse the records' headers, all rows at once, and return where the columns' values are.
 
     Offsets count from the record's beginning; one number stands for all rows as long as they share a layout. columns: by their
@@ -210,7 +210,7 @@ def _sizes(code: Codes) -> Any:
 class _Values:
     """Values of one column in some rows: serial types and offsets, from which they are read on demand."""
 
-    def __init__(self, source: Source, place: str, records: _Records, code: Codes, at: Offset, rows: Integers | None):
+    def __init__(self, source: RecordsFile, place: str, records: _Records, code: Codes, at: Offset, rows: Integers | None):
         self._source = source
         self._place = place
         self._records = records

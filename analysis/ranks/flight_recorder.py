@@ -41,7 +41,7 @@ class Outstanding:
 
 
 @dataclass(frozen=True)
-class Dump:
+class RankDump:
     """One rank's dump. outstanding: in order of their begin. begun: the last number that was begun in each group, if known.
 
     numbers: the same by PyTorch's own number of the group. named: these numbers' names, as far as entries have them. groups: all
@@ -71,7 +71,7 @@ def is_dump(path: Path) -> bool:
     return first.startswith(_PICKLE) or as_json
 
 
-def read(path: Path) -> Dump:
+def read(path: Path) -> RankDump:
     """Return a rank's dump; raise EvidenceError if it is no dump or does not give its rank."""
     if not is_dump(path):
         empty = "empty, " if path.is_file() and not path.stat().st_size else ""
@@ -110,7 +110,7 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _dump(path: Path, rank: int, content: Mapping[str, Any]) -> Dump:
+def _dump(path: Path, rank: int, content: Mapping[str, Any]) -> RankDump:
     groups = {_text(name): _group(one) for name, one in content["pg_config"].items()}
     begun: dict[Group, int] = {}
     outstanding, named = [], {}
@@ -126,7 +126,7 @@ def _dump(path: Path, rank: int, content: Mapping[str, Any]) -> Dump:
             name = _text(entry["profiling_name"]).removeprefix("nccl:").lstrip("_")
             outstanding.append(Outstanding(group, sequence, name, int(entry.get("time_created_ns") or 0)))
     ordered = tuple(sorted(outstanding, key=lambda one: (one.created_ns, one.sequence, one.group.name)))
-    return Dump(str(path), rank, tuple(groups.values()), ordered, begun, status, named)
+    return RankDump(str(path), rank, tuple(groups.values()), ordered, begun, status, named)
 
 
 def _group(one: Mapping[str, Any]) -> Group:

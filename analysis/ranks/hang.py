@@ -13,7 +13,7 @@ from typing import Any
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.ranks.distinct import Distinct
-from kernelscope.analysis.ranks.flight_recorder import Dump, Group, Outstanding, read
+from kernelscope.analysis.ranks.flight_recorder import Group, Outstanding, RankDump, read
 
 SCHEMA = "kernelscope/hang/1"
 
@@ -38,8 +38,8 @@ def hang(paths: Sequence[Path]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _read(paths: Sequence[Path]) -> tuple[dict[int, Dump], list[str]]:
-    distinct: Distinct[Dump] = Distinct()
+def _read(paths: Sequence[Path]) -> tuple[dict[int, RankDump], list[str]]:
+    distinct: Distinct[RankDump] = Distinct()
     for path in sorted(paths):
         try:
             one = read(path)
@@ -53,7 +53,7 @@ def _read(paths: Sequence[Path]) -> tuple[dict[int, Dump], list[str]]:
     return distinct.of_rank, distinct.notes
 
 
-def _wait(one: Dump, dumps: dict[int, Dump]) -> dict[str, Any] | None:
+def _wait(one: RankDump, dumps: dict[int, RankDump]) -> dict[str, Any] | None:
     """Return for whom a rank waits, in the first collective it began that others have not; None if it waits for nobody."""
     numbers = {name: number for dump in dumps.values() for number, name in dump.named.items()}
     for outstanding in one.outstanding:
@@ -66,7 +66,7 @@ def _wait(one: Dump, dumps: dict[int, Dump]) -> dict[str, Any] | None:
     return None
 
 
-def _behind(wanted: Outstanding, rank: int, dumps: dict[int, Dump], numbers: dict[str, str]) -> bool:
+def _behind(wanted: Outstanding, rank: int, dumps: dict[int, RankDump], numbers: dict[str, str]) -> bool:
     """Return whether a rank has not begun a collective of a group; a rank without a dump may not have."""
     if rank not in dumps:
         return True
@@ -74,7 +74,7 @@ def _behind(wanted: Outstanding, rank: int, dumps: dict[int, Dump], numbers: dic
     return last is not None and last < wanted.sequence
 
 
-def _last(dump: Dump, group: Group, numbers: dict[str, str]) -> int | None:
+def _last(dump: RankDump, group: Group, numbers: dict[str, str]) -> int | None:
     """Return the last collective of a group that a rank has begun; None if its dump does not say.
 
     A group's entries may have been overwritten. Its status has only a number, whose name other ranks know.

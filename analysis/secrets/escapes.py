@@ -27,7 +27,7 @@ class Unescaped(NamedTuple):
         return place + int(self.longer[np.searchsorted(self.at, place, "left")])
 
 
-class View(NamedTuple):
+class UnescapedText(NamedTuple):
     """A text without its escapes, removed once or, if they are nested, several times."""
 
     taken_off: tuple[Unescaped, ...]
@@ -44,12 +44,12 @@ class View(NamedTuple):
         return place
 
 
-def views(data: bytes) -> Iterator[View]:
+def views(data: bytes) -> Iterator[UnescapedText]:
     """Yield a text with its escapes removed once, twice, ..., as long as it has any."""
     taken_off: tuple[Unescaped, ...] = ()
     while len(taken_off) < _ENCODED and (one := unescaped(taken_off[-1].text if taken_off else data)):
         taken_off = (*taken_off, one)
-        yield View(taken_off)
+        yield UnescapedText(taken_off)
 
 
 def unescaped(data: bytes) -> Unescaped | None:

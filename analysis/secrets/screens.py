@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kernelscope.analysis.secrets.escapes import View, views
+from kernelscope.analysis.secrets.escapes import UnescapedText, views
 from kernelscope.tracer.inside.secret_shapes import SHAPES
 from kernelscope.tracer.inside.secret_values import (
     GIVEN,
@@ -119,7 +119,7 @@ def spans_of(values: list[bytes], thorough: bool = False) -> dict[int, list[Span
     return result
 
 
-def in_view(found: Iterable[Span], view: View) -> Iterator[Span]:
+def in_view(found: Iterable[Span], view: UnescapedText) -> Iterator[Span]:
     """Map findings in a text without escapes to positions in the original text."""
     for span in found:
         if span.what != KEY_BLOCK:  # may continue beyond the end of its text

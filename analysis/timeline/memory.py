@@ -22,7 +22,7 @@ Int = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Use:
+class MemoryUse:
     """One device's memory over time.
 
     time_ns: since the device's first event. kinds, layers: {name: bytes in use after each of these events}, both with a row for
@@ -49,7 +49,8 @@ def memory_over_time(trace: Trace) -> dict[str, Any]:
         layers = blocks["layer"].astype(object).where(blocks["layer"].notna(), NO_LAYER)
         spans = [(int(start - times[0]), int(end - times[0])) for start, end in steps[["start_ns", "end_ns"]].to_numpy(np.int64)]
         kinds = before | _in_use(blocks, blocks["kind"], events)
-        uses.append(Use(device, (times[events] - times[0]).tolist(), kinds, before | _in_use(blocks, layers, events), spans))
+        of_layers = before | _in_use(blocks, layers, events)
+        uses.append(MemoryUse(device, (times[events] - times[0]).tolist(), kinds, of_layers, spans))
     return {"schema": SCHEMA, "devices": [asdict(use) for use in uses]}
 
 

@@ -28,14 +28,14 @@ _COLUMNS = ("framework", "network", "mode", "batch", "threads", "device", "core"
 
 
 @dataclass(frozen=True)
-class Use:
+class CoreUse:
     """The use of cores in one cell. readings: the result of analysis.recordings.core_use.timeline."""
 
     row: Row
     readings: pd.DataFrame
 
 
-def read(rows: Sequence[Row]) -> tuple[list[Use], list[str]]:
+def read(rows: Sequence[Row]) -> tuple[list[CoreUse], list[str]]:
     """Return the use of cores in the cells of the figure, and what was left out and why.
 
     These cells are of the work that most frameworks finished, each framework with the most threads.
@@ -52,7 +52,7 @@ def read(rows: Sequence[Row]) -> tuple[list[Use], list[str]]:
     uses, left = [], []
     for row in taken[:MOST]:
         try:
-            uses.append(Use(row, timeline(Run(Path(row["path"])))))
+            uses.append(CoreUse(row, timeline(Run(Path(row["path"])))))
         except EvidenceError as error:
             left.append(f"{row['framework']}: {error}")
     others = len(works) - 1
@@ -61,7 +61,7 @@ def read(rows: Sequence[Row]) -> tuple[list[Use], list[str]]:
     return uses, left
 
 
-def core_map(uses: Sequence[Use], style: Style | None = None) -> Figure:
+def core_map(uses: Sequence[CoreUse], style: Style | None = None) -> Figure:
     """Draw a panel per cell: cores from the bottom, time in its own windows to the right, the busy share as colour.
 
     Gaps in the readings stay blank. Time is divided into equal parts, each with the mean of its readings.
@@ -95,7 +95,7 @@ def core_map(uses: Sequence[Use], style: Style | None = None) -> Figure:
     return figure
 
 
-def table(uses: Sequence[Use]) -> Table:
+def table(uses: Sequence[CoreUse]) -> Table:
     """Return every reading behind the figure's colours."""
     lines = [
         [*(use.row[name] for name in _COLUMNS[:6]), int(core), int(start), int(end), float(busy)]

@@ -9,7 +9,7 @@ from kernelscope.analysis.attribution.lines import FILE, statements
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.reports import units
-from kernelscope.reports.sections import View, ViewCell, ViewColumn, identifier
+from kernelscope.reports.sections import PageTable, ViewCell, ViewColumn, identifier
 from kernelscope.reports.sweeps import cells
 from kernelscope.reports.sweeps.cells import Row
 from kernelscope.reports.text import printable
@@ -19,7 +19,7 @@ _LEAST = 0.002  # of the longest statement: a statement is shown if any framewor
 Key = tuple[str, int, str]  # file, line, text
 
 
-def views(rows: Sequence[Row]) -> list[View]:
+def views(rows: Sequence[Row]) -> list[PageTable]:
     """Return a table per network and mode with a lines pass in any cell: ms per step, a column per framework.
 
     Frameworks with the same source, such as Keras's backends, share rows; a framework without a statement has a dash.
@@ -47,7 +47,7 @@ def read(path: Path) -> dict[Key, float]:
     return {key: float(time) / steps for key, time in zip(keys, table["time_ns"], strict=True)}
 
 
-def _view(work: str, columns: dict[str, dict[Key, float]]) -> View:
+def _view(work: str, columns: dict[str, dict[Key, float]]) -> PageTable:
     longest = {name: max(column.values()) for name, column in columns.items()}
     keys = sorted({key for column in columns.values() for key in column})
     shown = [key for key in keys if any(column.get(key, 0) > _LEAST * longest[name] for name, column in columns.items())]
@@ -60,4 +60,4 @@ def _view(work: str, columns: dict[str, dict[Key, float]]) -> View:
         body.append([statement, *(ViewCell(units.in_unit(time, "ms", 3), time) for time in times)])
     heads = [ViewColumn("statement"), *(ViewColumn(printable(name), True) for name in columns)]
     caption = f"{work}: host lines, ms per step including calls; from a separate pass"
-    return View(identifier(f"measured-lines-{work}"), caption, heads, body)
+    return PageTable(identifier(f"measured-lines-{work}"), caption, heads, body)

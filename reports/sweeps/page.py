@@ -18,7 +18,7 @@ from kernelscope.analysis.files import whole
 from kernelscope.analysis.published import SOURCES, ConditionGroup, Value, compare
 from kernelscope.reports import figures, html, svg, units
 from kernelscope.reports.renderers import to_csv
-from kernelscope.reports.sections import View
+from kernelscope.reports.sections import PageTable
 from kernelscope.reports.sweeps import agreement, cells, published, tables
 from kernelscope.reports.sweeps.cells import Row
 from kernelscope.reports.sweeps.chart import Chart, Missing
@@ -47,7 +47,7 @@ class Content:
 
     sweeps: Sequence[Sweep]
     rows: list[dict[str, Any]]
-    measured: list[tuple[str, list[View]]]
+    measured: list[tuple[str, list[PageTable]]]
     charts: list[Chart | Missing]
     groups: list[ConditionGroup]
     published: list[Value]
@@ -65,7 +65,7 @@ def content(sweeps: Sequence[Sweep]) -> Content:
     return Content(sweeps, rows, measured, charts(rows, groups), groups, stated)
 
 
-def _numbered(views: Sequence[View], number: int) -> list[View]:
+def _numbered(views: Sequence[PageTable], number: int) -> list[PageTable]:
     """Return tables with unique keys for a page of several sweeps; number 0: there is only one."""
     return [replace(view, key=f"{number}-{view.key}") if number else view for view in views]
 
@@ -234,12 +234,12 @@ def _facts(found: Content) -> list[str]:
     return [*said, beside] if beside else said
 
 
-def _shortened(view: View) -> View:
+def _shortened(view: PageTable) -> PageTable:
     """Return a table short enough for a page; its caption says that the file has all rows."""
     if len(view.rows) <= _MOST:
         return view
     caption = f"{view.caption} (the first {_MOST} of {len(view.rows)} rows; its file beside this page has them all)"
-    return View(view.key, caption, view.columns, view.rows[:_MOST], view.total, view.tools)
+    return PageTable(view.key, caption, view.columns, view.rows[:_MOST], view.total, view.tools)
 
 
 def _drawn(chart: Chart) -> Markup:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from kernelscope.analysis.published import SOURCES, ConditionGroup, Value, line_runs, statements, values
 from kernelscope.reports import units
-from kernelscope.reports.sections import View, ViewCell, ViewColumn, identifier, text_cell
+from kernelscope.reports.sections import PageTable, ViewCell, ViewColumn, identifier, text_cell
 from kernelscope.reports.sweeps import cells
 from kernelscope.reports.sweeps.agreement import METRICS, OTHER
 from kernelscope.reports.sweeps.cells import Row
@@ -19,7 +19,7 @@ def chosen(rows: Iterable[Row]) -> list[Value]:
     return [value for value in values() if (value.our_network, value.our_mode) in works]
 
 
-def tables(published: Sequence[Value]) -> list[View]:
+def tables(published: Sequence[Value]) -> list[PageTable]:
     """Return the values as in their sources: frameworks in rows, networks and hardware in columns, a table per metric."""
     groups: dict[tuple[str, str, str], list[Value]] = {}
     for value in published:
@@ -36,7 +36,7 @@ def tables(published: Sequence[Value]) -> list[View]:
         caption = f"Published ({OTHER}): {METRICS[metric]}, {unit}. Source: {SOURCES[source].title}; {SOURCES[source].conditions}"
         odd = list(dict.fromkeys(value.note for value in members if value.value is not None and not value.comparable))
         caption += f". Not shown, on a processor: {odd[0]}" if odd else ""
-        found.append(View(identifier(f"published-{source}-{metric}"), caption, heads, body, tools=False))
+        found.append(PageTable(identifier(f"published-{source}-{metric}"), caption, heads, body, tools=False))
     if any(value.source == "keras_backends" for value in published):
         found.append(line_tables())
     return found
@@ -54,7 +54,7 @@ def _number(value: Value | None) -> ViewCell:
     return ViewCell(f"{value.value:,g}", value.value, value.note or None)
 
 
-def line_tables() -> View:
+def line_tables() -> PageTable:
     """Return the published line_profiler tables side by side, statement by statement, in ms."""
     runs = line_runs()
     known = {run: {(s.line, s.source): s for s in statements(run)} for run in runs}
@@ -70,10 +70,10 @@ def line_tables() -> View:
         f"Published ({OTHER}): line_profiler of run_benchmark_train, ms; a dash did not run, or the source lacks its time. "
         f"Source: {SOURCES['keras_backends'].title}"
     )
-    return View("published-lines", caption, heads, body, tools=False)
+    return PageTable("published-lines", caption, heads, body, tools=False)
 
 
-def ranks(groups: Sequence[ConditionGroup]) -> View:
+def ranks(groups: Sequence[ConditionGroup]) -> PageTable:
     """Return how the order of frameworks agrees, group by group, with the number of frameworks beside every coefficient."""
     heads = [ViewColumn("published on"), ViewColumn("measured here on"), ViewColumn("metric"), ViewColumn("frameworks")]
     heads += [ViewColumn(title, True) for title in ("n", "Spearman", "p", "Kendall", "p")]
@@ -94,10 +94,10 @@ def ranks(groups: Sequence[ConditionGroup]) -> View:
             ]
         )
     caption = "Rank correlations between the published and the measured order; fewer than 3 frameworks have none"
-    return View("ranks", caption, heads, body)
+    return PageTable("ranks", caption, heads, body)
 
 
-def ratios(groups: Sequence[ConditionGroup]) -> View:
+def ratios(groups: Sequence[ConditionGroup]) -> PageTable:
     """Return each framework's ratio to the group's reference, published and measured in separate columns."""
     heads = [
         ViewColumn("published on"),
@@ -119,7 +119,7 @@ def ratios(groups: Sequence[ConditionGroup]) -> View:
         for pair in group.pairs
         if pair.framework != group.reference
     ]  # fmt: skip
-    return View("ratios", "Ratios between frameworks, published and measured", heads, body)
+    return PageTable("ratios", "Ratios between frameworks, published and measured", heads, body)
 
 
 def values_table(published: Sequence[Value]) -> Table:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kernelscope.analysis.published.levels import LEVELS, level
 from kernelscope.reports import units
-from kernelscope.reports.sections import View, ViewCell, ViewColumn, identifier, text_cell
+from kernelscope.reports.sections import PageTable, ViewCell, ViewColumn, identifier, text_cell
 from kernelscope.reports.sweeps import cells, host_lines
 from kernelscope.reports.sweeps.bars import GPU_MEMORY, HOST_MEMORY, POWER, STEP, THROUGHPUT, Measure, why_not
 from kernelscope.reports.sweeps.cells import Row
@@ -20,7 +20,7 @@ WHOLE = {("cifarcnn", "train"): 500_000, ("gru", "train"): 75_000, ("resnet50", 
 Labels = Callable[[Row], str]
 
 
-def tables(experiment: str | None, rows: Sequence[Row]) -> list[View]:
+def tables(experiment: str | None, rows: Sequence[Row]) -> list[PageTable]:
     """Return a sweep's tables in the form of the experiment that it repeats; for an unknown experiment, in the thesis's form.
 
     rows: of results.parquet, with None for null. Cells without a number say why.
@@ -28,17 +28,17 @@ def tables(experiment: str | None, rows: Sequence[Row]) -> list[View]:
     return _FORMS.get(str(experiment), _by_framework)([row for row in rows if row["status"] != "left out"])
 
 
-def pivot(key: str, caption: str, rows: Sequence[Row], across: Labels, measure: Measure, down: Labels | None = None) -> View:
+def pivot(key: str, caption: str, rows: Sequence[Row], across: Labels, measure: Measure, down: Labels | None = None) -> PageTable:
     """Return numbers with a row per framework (or label of `down`) and a column per label of `across`."""
     name = down or (lambda row: str(row["framework"]))
     columns = list(dict.fromkeys(map(across, rows)))
     found = {(name(row), across(row)): row for row in reversed(rows)}
     lines = dict.fromkeys(map(name, rows))
     if not any(measure.value(row) is not None for row in rows):
-        return View(identifier(key), caption, [], [], note="unknown for every cell")
+        return PageTable(identifier(key), caption, [], [], note="unknown for every cell")
     body = [[text_cell(line), *(_number(found.get((line, column)), measure) for column in columns)] for line in lines]
     heads = [ViewColumn("framework" if down is None else ""), *(ViewColumn(column, True) for column in columns)]
-    return View(identifier(key), caption, heads, body, tools=False)
+    return PageTable(identifier(key), caption, heads, body, tools=False)
 
 
 def _number(row: Row | None, measure: Measure) -> ViewCell:
@@ -59,7 +59,7 @@ def _setups(rows: Sequence[Row]) -> Labels:
     return lambda row: cells.setup(row, varying)
 
 
-def _by_framework(rows: Sequence[Row]) -> list[View]:
+def _by_framework(rows: Sequence[Row]) -> list[PageTable]:
     """Return the thesis's form: frameworks in rows, networks and hardware in columns, a table per metric."""
     across, same = _columns(rows)
     found = [
@@ -91,7 +91,7 @@ def _of(rows: Iterable[Row], measure: Measure) -> list[Row]:
     return [row for row in rows if measure.of(row)]
 
 
-def _factors(rows: Sequence[Row]) -> list[View]:
+def _factors(rows: Sequence[Row]) -> list[PageTable]:
     """Return the speed of each set-up relative to the first one, if there are several."""
     setup = _setups(rows)
     names = list(dict.fromkeys(map(setup, rows)))
@@ -110,10 +110,10 @@ def _factors(rows: Sequence[Row]) -> list[View]:
             line.append(ViewCell(units.ratio(factor), factor))
         body.append(line)
     heads = [ViewColumn("framework"), *(ViewColumn(f"{work}: {name}", True) for work, name in pairs)]
-    return [View("measured-factors", f"Scaling factors: throughput against {names[0]}", heads, body, tools=False)]
+    return [PageTable("measured-factors", f"Scaling factors: throughput against {names[0]}", heads, body, tools=False)]
 
 
-def _by_threads_and_batch(rows: Sequence[Row]) -> list[View]:
+def _by_threads_and_batch(rows: Sequence[Row]) -> list[PageTable]:
     """Return Shi et al.'s form: a table per network, seconds of a mini-batch by batch size and threads."""
     named = [name for name in cells.varying(rows) if name != "threads"]
 
@@ -129,7 +129,7 @@ def _by_threads_and_batch(rows: Sequence[Row]) -> list[View]:
     return found
 
 
-def _by_workload(rows: Sequence[Row]) -> list[View]:
+def _by_workload(rows: Sequence[Row]) -> list[PageTable]:
     """Return the form of the eleven frameworks: a table per workload, in seconds for all of it at the measured rate."""
     found = []
     for (network, mode), members in cells.grouped(rows, ("network", "mode")).items():
@@ -148,7 +148,7 @@ def _whole(row: Row, samples: int) -> dict[str, float | None]:
     return {name: samples / row[rate] if row.get(rate) else None for name, rate in ends.items()}
 
 
-def _by_backend(rows: Sequence[Row]) -> list[View]:
+def _by_backend(rows: Sequence[Row]) -> list[PageTable]:
     """Return the form of Keras's backends: networks and modes in rows, backends in columns, and the use of cores."""
     setup = _setups(rows)
 
@@ -172,7 +172,7 @@ def _mean(shares: Sequence[float] | None) -> float | None:
     return sum(shares) / len(shares) if shares else None
 
 
-def _by_level(rows: Sequence[Row]) -> list[View]:
+def _by_level(rows: Sequence[Row]) -> list[PageTable]:
     """Return the form of the levels of abstraction: implementations in rows, lines of code and times in columns."""
     setup = _setups(rows)
     columns = list(dict.fromkeys(f"{cells.work(row)}: {setup(row)}" for row in rows))
@@ -188,10 +188,10 @@ def _by_level(rows: Sequence[Row]) -> list[View]:
         ViewColumn("lines of code", True),
         *(ViewColumn(c, True) for c in columns),
     ]
-    return [View("measured-levels", "Time of a step in ms, and lines of code", heads, body, tools=False)]
+    return [PageTable("measured-levels", "Time of a step in ms, and lines of code", heads, body, tools=False)]
 
 
-_FORMS: dict[str, Callable[[Sequence[Row]], list[View]]] = {
+_FORMS: dict[str, Callable[[Sequence[Row]], list[PageTable]]] = {
     "shi2016": _by_threads_and_batch,
     "eleven": _by_workload,
     "keras_backends": _by_backend,
@@ -199,7 +199,7 @@ _FORMS: dict[str, Callable[[Sequence[Row]], list[View]]] = {
 }
 
 
-def failures(rows: Sequence[Row]) -> View:
+def failures(rows: Sequence[Row]) -> PageTable:
     """Return the cells that did not finish, with the reason; those left out are counted by reason."""
     heads = [ViewColumn("cell"), ViewColumn("status"), ViewColumn("reason"), ViewColumn("cells", True)]
     said: dict[tuple[str, str, str], int] = {}
@@ -213,10 +213,10 @@ def failures(rows: Sequence[Row]) -> View:
         [ViewCell(what, what), ViewCell(status, status), ViewCell(reason, reason), ViewCell(str(n), n)]
         for (what, status, reason), n in said.items()
     ]
-    return View("failures", "Cells without a number, and why", heads, body)
+    return PageTable("failures", "Cells without a number, and why", heads, body)
 
 
-def all_cells(rows: Sequence[Row]) -> View:
+def all_cells(rows: Sequence[Row]) -> PageTable:
     """Return every cell with its measurements."""
     varying = cells.varying(rows)
     titles = ("step, ms", "samples/s", "power, W", "GPU memory, MiB", "memory, MiB", "lines of code")
@@ -230,14 +230,14 @@ def all_cells(rows: Sequence[Row]) -> View:
         ]
         for row in rows
     ]  # fmt: skip
-    return View("all-cells", "Every cell: medians over windows, 95% intervals in small print", heads, body)
+    return PageTable("all-cells", "Every cell: medians over windows, 95% intervals in small print", heads, body)
 
 
 def _known(row: Row, measure: Measure) -> ViewCell:
     return ViewCell(units.UNKNOWN) if measure.value(row) is None else _number(row, measure)
 
 
-def plain(view: View) -> Table:
+def plain(view: PageTable) -> Table:
     """Return a view as a table for CSV: exact numbers, or the text in place of a missing one."""
     names = tuple(column.title or "work" for column in view.columns)
     return Table(view.key, names, [[_raw(cell) for cell in row] for row in view.rows])

@@ -19,7 +19,7 @@ import pytest
 from kernelscope.analysis.confirm import candidates
 from kernelscope.cli import confirm
 from kernelscope.cli.main import main
-from kernelscope.cli.trying import Script
+from kernelscope.cli.trying import TriedScript
 from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.outside import environments, trials
 from kernelscope.tracer.outside.errors import ChildError
@@ -81,7 +81,7 @@ def test_what_helps_is_confirmed_and_what_does_nothing_is_not(recorded: Path) ->
 
 def test_a_recording_s_variables_are_the_trials_own_but_for_what_a_change_sets(tmp_path: Path) -> None:
     record = {"variables": {"ONEDNN_MAX_CPU_ISA": "SSE41", "OMP_NUM_THREADS": "1", "TOKEN": HIDDEN}}
-    program = Script(3, tmp_path, record, tmp_path, ["python", "train.py"])
+    program = TriedScript(3, tmp_path, record, tmp_path, ["python", "train.py"])
     trial = program._as_recorded(Trial("all-instructions", (), {"ONEDNN_MAX_CPU_ISA": "DEFAULT"}))
     assert trial.variables == {"ONEDNN_MAX_CPU_ISA": "DEFAULT", "OMP_NUM_THREADS": "1"}
 
@@ -150,11 +150,11 @@ def test_ctrl_c_ends_trials_at_once_and_the_same_command_goes_on(recorded: Path,
 def test_variables_that_the_recording_had_not_are_not_the_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
-    program = Script(3, tmp_path, {"variables": {"MALLOC_ARENA_MAX": "2"}}, tmp_path, ["python", "train.py"])
+    program = TriedScript(3, tmp_path, {"variables": {"MALLOC_ARENA_MAX": "2"}}, tmp_path, ["python", "train.py"])
     with program.environment():
         assert ("OMP_NUM_THREADS" in os.environ, os.environ["MALLOC_ARENA_MAX"]) == (False, "2")
     assert os.environ["OMP_NUM_THREADS"] == "1"
-    with Script(3, tmp_path, {}, tmp_path, ["python", "train.py"]).environment():
+    with TriedScript(3, tmp_path, {}, tmp_path, ["python", "train.py"]).environment():
         assert os.environ["OMP_NUM_THREADS"] == "1", "an old recording does not tell"
 
 
@@ -294,7 +294,7 @@ def test_a_short_budget_takes_rounds_before_it_takes_findings(
     budget: float, rounds: int | None, expected: tuple[int, int]
 ) -> None:
     """Of 7 s a run: 3 changes in 6 rounds are 18 runs beside 22 others, 280 s; in 4 rounds 12 beside 16, 196 s."""
-    findings = [candidates.Finding(str(number), str(number), 1) for number in range(3)]
+    findings = [candidates.Claim(str(number), str(number), 1) for number in range(3)]
     found = [candidates.Candidate(None, (one,)) for one in findings]  # type: ignore[arg-type]
     program = SimpleNamespace(count=rounds or 6, seconds=lambda: 7.0)
     mine, left_out, one_s = confirm._affordable(program, found, budget, rounds)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ import pandas as pd
 
 from kernelscope.analysis.advise import lookups, operators, words
 from kernelscope.analysis.advise.model import Advice, Rule
-from kernelscope.analysis.advise.operators import Operators
+from kernelscope.analysis.advise.operators import OperatorTree
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.files import json_text
 from kernelscope.analysis.kernels.aten import COMPUTE_NOTHING
@@ -50,7 +50,7 @@ class Spread(NamedTuple):
     both: tuple[int, ...]
 
 
-Found = tuple[Operators | None, Bool, dict[Spread, int]]
+Found = tuple[OperatorTree | None, Bool, dict[Spread, int]]
 
 
 def summed_up(subject: Subject) -> list[Advice]:
@@ -157,7 +157,7 @@ def _own(shape: Any, strides: Any) -> tuple[int, ...]:
     return tuple(1 if step == 0 else size for size, step in zip(shape, steps, strict=True))
 
 
-def _chosen(found: Operators, spreads: dict[tuple[str, str, str], Spread]) -> tuple[Bool, dict[Spread, int]]:
+def _chosen(found: OperatorTree, spreads: dict[tuple[str, str, str], Spread]) -> tuple[Bool, dict[Spread, int]]:
     """Return which operators make large tensors that are only summed, or compute on them; and how many of each are made."""
     table = found.table
     layers = table["layer"].astype("object").where(table["layer"].notna(), None).to_numpy()
@@ -194,7 +194,7 @@ def _ahead(table: pd.DataFrame) -> Bool:
     return ~views & (table["phase"] != "backward").fillna(True).to_numpy(bool)
 
 
-def _is_summed_up(found: Operators, one: Spread, makers: Bool, mine: Bool) -> bool:
+def _is_summed_up(found: OperatorTree, one: Spread, makers: Bool, mine: Bool) -> bool:
     """Return whether the result is only squared, scaled and summed over an axis that both tensors have in full."""
     table = found.table
     ahead = mine & _ahead(table) & ~found.within(makers)
@@ -231,7 +231,7 @@ def _reduces(text: str, one: Spread) -> bool:
     return not axes or any(axis in one.both for axis in axes)
 
 
-def _remains(found: Operators, chosen: Bool, elements: float, number: float) -> tuple[float, str]:
+def _remains(found: OperatorTree, chosen: Bool, elements: float, number: float) -> tuple[float, str]:
     """Return the time of matrix products that replace these tensors, in ns per step, and how it was worked out.
 
     elements, number: of the tensors in a step. Products are taken to run at the best rate of the step's other products; or each

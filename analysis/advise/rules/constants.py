@@ -8,7 +8,7 @@ import pandas as pd
 
 from kernelscope.analysis.advise import lookups, operators, words
 from kernelscope.analysis.advise.model import Advice, Rule
-from kernelscope.analysis.advise.operators import Operators
+from kernelscope.analysis.advise.operators import OperatorTree
 from kernelscope.analysis.advise.subject import STEPS, Subject
 
 Bool = npt.NDArray[np.bool_]
@@ -61,7 +61,7 @@ def without_gradient(subject: Subject) -> list[Advice]:
     ]
 
 
-def _constant(subject: Subject, found: Operators) -> Bool:
+def _constant(subject: Subject, found: OperatorTree) -> Bool:
     """Return which operators are products without a gradient that no data of the step, weight or teacher explains."""
     table = found.table
     gradient, products = table["gradient"].fillna(False).to_numpy(bool), _products(table)
@@ -114,7 +114,7 @@ def _trained(table: pd.DataFrame) -> list[str]:
     return _holding(table[(table["gradient"].fillna(False) & (table["phase"] == "forward")).to_numpy(bool)])
 
 
-def _off(found: Operators) -> Bool:
+def _off(found: OperatorTree) -> Bool:
     """Return which operators of the forward pass take tensors and run with autograd off."""
     table = found.table
     outermost = (found.parent < 0) & table["gradient"].isna().to_numpy(bool)
@@ -123,7 +123,7 @@ def _off(found: Operators) -> Bool:
     return found.within(outermost & takes & ahead)
 
 
-def _apart(found: Operators) -> list[str]:
+def _apart(found: OperatorTree) -> list[str]:
     """Return the layers that use values made outside autograd: these may depend on trained weights."""
     detached = found.table["name"].isin(_DETACHES).to_numpy(bool) & (found.table["phase"] == "forward").to_numpy(bool)
     return _holding(found.table[detached | _off(found)])

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.chrome_json import SIZE, Buffer, EventList
 from kernelscope.analysis.files.combinations import combinations
-from kernelscope.analysis.formats.kineto.events import FIELDS, Decoding, Piece, Texts
+from kernelscope.analysis.formats.kineto.events import FIELDS, Decoding, DistinctTexts, TypedEvents
 from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, FLOW, INTEGER, JSON, PAIR, EventGroup
 
 Array = npt.NDArray[Any]
@@ -104,14 +104,14 @@ class _Gathering:
         self._groups = groups
         self._decoding = Decoding(groups)
         self._seen = 0  # events of the previous pieces, or more where a piece was read again
-        self.texts = {name: Texts() for name in _NUMBERED}
+        self.texts = {name: DistinctTexts() for name in _NUMBERED}
 
     def decode(self, text: Buffer) -> _PieceColumns:
         """Return the columns of a piece of the list of events."""
         result: _PieceColumns = self._decoding.columns(text, self._part)
         return result
 
-    def _part(self, piece: Piece) -> _PieceColumns:
+    def _part(self, piece: TypedEvents) -> _PieceColumns:
         phase, category = (piece.texts(TEXTS[name], self.texts[name]) for name in ("phase", "category"))
         place = self._seen + np.arange(len(phase))
         self._seen += len(phase)
@@ -129,7 +129,7 @@ class _Gathering:
                 result.tables[name], result.untimed[name] = self._table(piece.of(rows), group, columns)
         return result
 
-    def _table(self, piece: Piece, group: EventGroup, columns: dict[str, Any]) -> tuple[dict[str, Column], int]:
+    def _table(self, piece: TypedEvents, group: EventGroup, columns: dict[str, Any]) -> tuple[dict[str, Column], int]:
         """Return the columns of a group's events, and how many were left out because their time is not usable.
 
         columns: phase and category.
@@ -146,7 +146,7 @@ class _Gathering:
             columns[name] = piece.texts(TEXTS[name], self.texts[name])
         return columns | {name: self._argument(piece, name) for name in group.arguments}, int((~timed).sum())
 
-    def _argument(self, piece: Piece, name: str) -> Any:
+    def _argument(self, piece: TypedEvents, name: str) -> Any:
         """Return a column of arguments, for each event from the first of the argument's keys that it has."""
         kind = ARGUMENTS[name].kind
         result: Any = None

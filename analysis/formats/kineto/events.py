@@ -130,7 +130,7 @@ class _ValueNumbers(dict[Any, int]):
         return number
 
 
-class Texts:
+class DistinctTexts:
     """Distinct texts by code, from 0 on; -1 stands for none."""
 
     def __init__(self) -> None:
@@ -177,7 +177,7 @@ class Inexact(Exception):
     """Doubles cannot represent the times as written."""
 
 
-class Piece:
+class TypedEvents:
     """Columns of typed events. Names of columns: the events' keys, or FIELDS of arguments."""
 
     def __init__(self, events: list[Any]) -> None:
@@ -194,11 +194,11 @@ class Piece:
             raise Inexact
         return values, valid
 
-    def texts(self, name: str, known: Texts) -> Codes:
+    def texts(self, name: str, known: DistinctTexts) -> Codes:
         """Return the codes of texts; the text of an integer is its digits."""
         return known.codes(self._values(name), _plain)
 
-    def json(self, name: str, known: Texts) -> Codes:
+    def json(self, name: str, known: DistinctTexts) -> Codes:
         """Return the codes of values kept as JSON."""
         values = _NUL.join(self._values(name)).split(_NUL) if self.events else []  # faster than making bytes of each
         return known.codes(values, _as_json)
@@ -217,10 +217,10 @@ class Piece:
         return list(map(attrgetter("args"), self.events))
 
 
-class _TaggedPiece(Piece):
+class _TaggedPiece(TypedEvents):
     """Columns of events decoded with one type per category."""
 
-    def texts(self, name: str, known: Texts) -> Codes:
+    def texts(self, name: str, known: DistinctTexts) -> Codes:
         return known.codes(map(type, self.events), _category) if name == "cat" else super().texts(name, known)
 
 
@@ -228,13 +228,13 @@ def _category(event_type: Any) -> str | None:
     return _plain(event_type.cat)
 
 
-class _UntypedPiece(Piece):
+class _UntypedPiece(TypedEvents):
     """Columns of events decoded as text."""
 
     def times(self, name: str) -> tuple[Int, Bool]:
         return json_numbers.thousandfold(self._bytes(name))
 
-    def texts(self, name: str, known: Texts) -> Codes:
+    def texts(self, name: str, known: DistinctTexts) -> Codes:
         return known.codes(self._bytes(name), _of_raw)
 
     def integers(self, name: str) -> tuple[Int, Bool]:
@@ -273,7 +273,7 @@ class Decoding:
         self._by_category, self._patience = _decoder_of(groups), 4  # pieces on which it may fail before it is dropped
         self._as_text = False
 
-    def columns(self, text: Buffer, make: Callable[[Piece], Any]) -> Any:
+    def columns(self, text: Buffer, make: Callable[[TypedEvents], Any]) -> Any:
         """Return the result of `make` for a piece's columns.
 
         Raise msgspec.DecodeError or UnicodeDecodeError if the text is not a JSON list, msgspec.ValidationError if its elements
@@ -282,7 +282,7 @@ class Decoding:
         for decoder in () if self._as_text else (self._by_category, _TYPED) if self._patience else (_TYPED,):
             try:
                 events = decoder.decode(text)
-                return make(_TaggedPiece(events) if decoder is self._by_category else Piece(events))
+                return make(_TaggedPiece(events) if decoder is self._by_category else TypedEvents(events))
             except msgspec.ValidationError:
                 self._patience -= decoder is self._by_category
             except (msgspec.DecodeError, UnicodeDecodeError):

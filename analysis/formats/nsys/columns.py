@@ -18,8 +18,8 @@ from kernelscope.analysis.formats.nsys.tables import (
     Gathered,
     Ids,
     Integers,
-    Names,
     Nullable,
+    RowNames,
     Rows,
     Source,
     Tables,
@@ -102,7 +102,7 @@ def _kernels(tables: Tables, ids: Ids) -> Gathered:
                 result = np.where(result < 0, ids.positions(*rows.integers(column)), result)
         return {
             **_device_work(rows),
-            "name": Names(result),
+            "name": RowNames(result),
             "grid": combinations(*(rows.integers(f"grid{axis}") for axis in "XYZ")),
             "block": combinations(*(rows.integers(f"block{axis}") for axis in "XYZ")),
             "registers": Nullable(*rows.integers("registersPerThread")),
@@ -244,7 +244,7 @@ def _calls(tables: Tables, ids: Ids) -> Gathered:
             rows, part = _host(rows)
             kinds, no_end = combinations(rows.integers("eventClass")), rows.integers("end")[1]
             return part | {
-                "name": Names(ids.positions(*rows.integers("nameId"))),
+                "name": RowNames(ids.positions(*rows.integers("nameId"))),
                 "correlation": Nullable(*rows.integers("correlationId")),
                 "api": Combinations(kinds.codes, [(number, *values) for values in kinds.distinct]),
                 "open": 0 if no_end is None else int(np.count_nonzero(no_end)),
@@ -279,7 +279,7 @@ def _ranges(tables: Tables, ids: Ids) -> Gathered:
         marks = none if plain else np.isin(kinds, _MARKS)
         process = process_of(part["thread"]) if domain[0].any() else np.zeros(rows.size, dtype=np.int64)
         return part | {
-            "name": Names(ids.positions(*rows.integers("textId")), rows.texts("text")),
+            "name": RowNames(ids.positions(*rows.integers("textId")), rows.texts("text")),
             "open": none if no_end is None else no_end & ~marks,
             "nested": ~none if plain else np.isin(kinds, _NESTED),
             "mark": marks.view(np.int8),

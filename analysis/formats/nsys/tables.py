@@ -140,14 +140,14 @@ class Nullable(NamedTuple):
     null: Mask | None
 
 
-class Names(NamedTuple):
+class RowNames(NamedTuple):
     """Names of some rows: the row of each in StringIds (see Ids), and texts in the column itself, which take precedence."""
 
     positions: NDArray[np.int32]
     texts: Texts | None = None
 
 
-Part = NDArray[Any] | Nullable | Names | Combinations
+Part = NDArray[Any] | Nullable | RowNames | Combinations
 
 
 class _Growing:
@@ -196,7 +196,7 @@ class GrowingColumn:
     def add(self, part: Part) -> None:
         """Append some rows; raise ValueError if they exceed the capacity."""
         size, values = self.stored().size, _numbers(part, self.distinct)
-        if isinstance(part, Names) and part.texts is not None:
+        if isinstance(part, RowNames) and part.texts is not None:
             self.texts.append((size, part.texts))
         null = part.null if isinstance(part, Nullable) else None
         if null is not None and self._null is None:
@@ -235,7 +235,7 @@ def _numbers(part: Part, distinct: dict[tuple[int | None, ...], int]) -> NDArray
     if isinstance(part, Combinations):
         codes = [distinct.setdefault(values, len(distinct)) for values in part.distinct]
         return np.array(codes, dtype=np.int32).take(part.codes) if codes else np.zeros(0, dtype=np.int32)
-    if isinstance(part, Names):
+    if isinstance(part, RowNames):
         return part.positions
     return part.values if isinstance(part, Nullable) else part
 

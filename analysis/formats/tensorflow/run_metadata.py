@@ -63,7 +63,7 @@ _COUNTED = msgspec.json.Decoder(dict[str, int | float])
 
 
 @dataclass(frozen=True)
-class Timeline:
+class RunMetadata:
     """The content of a file; see the module's documentation."""
 
     events: pd.DataFrame
@@ -74,7 +74,7 @@ class Timeline:
     odd: int
 
 
-def read(path: Path | str) -> Timeline:
+def read(path: Path | str) -> RunMetadata:
     """Return the content of a file; raise EvidenceError if it cannot be read or is not such a trace."""
     try:
         events, odd = chrome_json.listed(path, read_content(path), _whole, _StepEvent)
@@ -94,7 +94,7 @@ def read(path: Path | str) -> Timeline:
     phases = Counter(_all(events, "ph"))
     damaged = [row for row in events if row.ph not in _PHASES and row.dur >= 0] if phases.keys() - _PHASES else []
     phases -= Counter(_all(damaged, "ph"))
-    return Timeline(
+    return RunMetadata(
         events=table[usable].reset_index(drop=True),
         counters=_counters(counters, counted),
         others={phase: count for phase, count in phases.items() if phase not in ("X", "M", "C")},

@@ -19,14 +19,14 @@ _MOST = 2.0**53  # calls: whole numbers below are exact
 _Floats = npt.NDArray[np.float64]
 
 
-class Calls(NamedTuple):
+class CallCounts(NamedTuple):
     """counts: whole numbers, null where the times allow none. doubt: by how many calls rounded times may make a count wrong."""
 
     counts: pd.Series
     doubt: int
 
 
-def of(rows: pd.DataFrame) -> Calls:
+def of(rows: pd.DataFrame) -> CallCounts:
     """Return each row's calls: its total divided by its average, to the nearest whole number within the rounding of both."""
     total, total_step = _times(rows[COLUMNS[0]])
     average, average_step = _times(rows[COLUMNS[1]])
@@ -37,7 +37,7 @@ def of(rows: pd.DataFrame) -> Calls:
         known = (average > average_step / 2) & (best >= 1) & (best < _MOST) & (low <= best) & (best <= high)
         off = np.maximum(high - best, best - low)
     counts = pd.arrays.IntegerArray(np.where(known, best, 0).astype(np.int64), ~known)
-    return Calls(pd.Series(counts, index=rows.index), int(off[known].max(initial=0)))
+    return CallCounts(pd.Series(counts, index=rows.index), int(off[known].max(initial=0)))
 
 
 def _times(cells: pd.Series) -> tuple[_Floats, _Floats]:

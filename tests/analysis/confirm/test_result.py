@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from kernelscope.analysis.confirm import candidates, interventions, result
-from kernelscope.analysis.confirm.candidates import Finding
+from kernelscope.analysis.confirm.candidates import Claim
 from kernelscope.analysis.confirm.result import UNCHANGED, Together
-from kernelscope.analysis.confirm.runs import Run
+from kernelscope.analysis.confirm.runs import TrialRun
 from kernelscope.reports import confirmed, tables
 from kernelscope.tracer.inside import changes
 
@@ -34,7 +34,7 @@ def no_other_allocator(monkeypatch):
 
 
 def outcome(step_ns, reason="", met=("Adam",), values=(2.5, 2.4)):
-    return Run(step_ns, reason, met, values, peak_bytes=1000)
+    return TrialRun(step_ns, reason, met, values, peak_bytes=1000)
 
 
 def advice(*pieces):
@@ -77,7 +77,7 @@ def test_of_an_explanation_what_makes_the_slower_side_slower_is_tried():
     found = [{"cause": cause, "title": cause, "explains_ns": ns, "confidence": sure} for cause, ns, sure in causes]
     side, findings = candidates.of_explanation({"wall_delta_ns": -3 * MS, "findings": found})
     assert side == "a"
-    assert findings == [Finding("thread count", "thread count", 4 * MS, "high")]
+    assert findings == [Claim("thread count", "thread count", 4 * MS, "high")]
     assert candidates.of_explanation({"wall_delta_ns": 3 * MS, "findings": found})[1][0].topic == "input pipeline"
 
 
@@ -128,7 +128,7 @@ def said():
     rows = result.tried(mine, outcomes)
     kept = result.worth_keeping(rows)
     together = Together(("fused-optimizer",), "fused-optimizer", outcomes, (("kept-heap", "fused-optimizer"),))
-    judged = result.of_findings([*found, Finding("casts", "about casts", MS)], mine, rows)
+    judged = result.of_findings([*found, Claim("casts", "about casts", MS)], mine, rows)
     return result.result("run", RECORD, judged, rows, outcomes, together, mine[:1], AFTER), kept
 
 
@@ -229,7 +229,7 @@ def test_what_is_kept_is_said_with_the_step_of_its_own_runs(said):
 
 def test_beside_other_work_changes_of_threads_are_not_kept():
     found = candidates.candidates("pytorch", [], ("one-thread", "kept-heap"))
-    busy = [Run(step_ns * MS, foreign_cores=1.5, cores=2) for step_ns in (130, 131, 132, 133)]
+    busy = [TrialRun(step_ns * MS, foreign_cores=1.5, cores=2) for step_ns in (130, 131, 132, 133)]
     tried = {
         "unchanged": busy, "one-thread": [replace(run, step_ns=60 * MS) for run in busy],
         "kept-heap": [replace(run, step_ns=run.step_ns - 9 * MS) for run in busy],

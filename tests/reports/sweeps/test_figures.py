@@ -117,7 +117,7 @@ def test_the_map_of_cores_leaves_unread_parts_blank():
         {"core": [0, 1, 0], "start_ns": [0, 0, 10**9], "end_ns": [10**9, 10**9, 2 * 10**9], "busy": [0.5, 1.0, 0.0]}
     )
     row = {"framework": "x", "network": "lenet", "mode": "train", "batch": 1, "threads": 2, "device": "cpu"}
-    mesh = core_map.core_map([core_map.Use(row, readings)]).axes[0].collections[0]
+    mesh = core_map.core_map([core_map.CoreUse(row, readings)]).axes[0].collections[0]
     values = np.ma.asarray(mesh.get_array())
     half = values.shape[1] // 2
     assert np.allclose(values[0, :half], 0.5)
