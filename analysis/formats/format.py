@@ -47,6 +47,10 @@ _FOREIGN_TEXTS = (
         "TensorFlow 1's RunMetadata (timeline.Timeline(...).generate_chrome_trace_format())",
     ),
     (
+        r'^[ *#]*(?:"Device","Kernel",)?"?Invocations"?[ ,]+"?(?:Metric|Event) Name"?\b',
+        "hardware metrics and events of nvprof, which have no times; record the program once more without --metrics and --events",
+    ),
+    (
         r"^BACKEND_\w+ \| \d+ Hostnames? \||^Device profiling \| \d+ Hostnames? \|",
         "a table of THAPI's iprof; record PyTorch with torch.profiler, and name its chrome trace or its printed table",
     ),

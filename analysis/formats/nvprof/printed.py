@@ -99,6 +99,11 @@ def _nothing(output: NvprofOutput) -> str:
         return "only samples of CPU functions (--cpu-profiling), no GPU work; record with --print-gpu-trace"
     if not sections and output.idle:
         return "nvprof says that no kernels were profiled; record a run that uses the GPU"
+    if not sections and output.counters:
+        return (
+            "only hardware metrics and events, which have no times; "
+            "record the program once more without --metrics and --events"
+        )
     if not sections and output.announced:
         return (
             "nvprof announces its result, but no table follows; "

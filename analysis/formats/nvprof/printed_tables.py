@@ -34,6 +34,7 @@ _SECTIONS = (
     "Profiling result|NVTX result|API calls|Unified Memory profiling result|CPU profiling result|Event result|Metric result"
 )
 _COUNTERS = ("Metric result", "Event result")
+_COUNTER = r'\s*\d+ {2,}\S|"(?:[^"]|""){1,200}","(?:[^"]|""){1,9000}",\d+,"'  # in CSV the device and the kernel come first
 _BANNER = rf"(?:(?<!=)={{2,}}(?P<process>\d+)={{2,}}|^\s*={{4,}}) +(?P<section>{_SECTIONS})\b"
 _PROFILED = r"(?<!=)={2,}(\d+)={2,} NVPROF is profiling process (\d+)"
 _HEADER = r'^\s*"?(?:(?:Type"?(?:,|\s+)"?)?Time\(%\)|Start"?(?:,|\s+)"?Duration|Count\s+Avg Size|Device"?,"?Count)'
@@ -163,7 +164,7 @@ def _counters(section: str, lines: Sequence[str], first: int) -> int:
     if section not in _COUNTERS:
         return 0
     end = next((number for number in range(first, len(lines)) if lines[number].lstrip().startswith("==")), len(lines))
-    return sum(re.match(r"\s*\d+ {2,}\S", lines[number]) is not None for number in range(first, end))
+    return sum(re.match(_COUNTER, lines[number]) is not None for number in range(first, end))
 
 
 def header_of(line: str) -> list[str]:

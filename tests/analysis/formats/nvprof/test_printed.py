@@ -713,3 +713,23 @@ def test_hardware_metrics_beside_a_summary_are_told_as_not_read(tmp_path):
     trace = captures.read(path)
     assert trace.kernels["duration_ns"].tolist() == [2_000_000]
     assert trace.diagnostics == {"rows of hardware metrics and events": 2}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        '"Device","Kernel","Invocations","Metric Name","Metric Description","Min","Max","Avg"\n'
+        '"Tesla K20c (0)","forma(float*, int)",3,"gld_transactions","Global Load Transactions",0,0,0\n',
+        "Invocations            Metric Name        Metric Description         Min         Max         Avg\n"
+        'Device "Tesla K20c (0)"\n    Kernel: forma(float*, int)\n'
+        "          3       gld_transactions  Global Load Transactions           0           0           0\n",
+    ],
+)
+def test_hardware_metrics_alone_are_refused_as_what_they_are(tmp_path, lines):
+    path = tmp_path / "metrics.txt"
+    path.write_text("==7== Profiling result:\n==7== Metric result:\n" + lines)
+    with pytest.raises(EvidenceError, match="hardware metrics and events, which have no times; record .* without --metrics"):
+        captures.read(path)
+    path.write_text(lines)  # as cut out by its user
+    with pytest.raises(EvidenceError, match="metrics and events of nvprof, which have no times; record .* without --metrics"):
+        captures.read(path)
