@@ -101,8 +101,7 @@ def _nothing(output: NvprofOutput) -> str:
         return "nvprof says that no kernels were profiled; record a run that uses the GPU"
     if not sections and output.counters:
         return (
-            "only hardware metrics and events, which have no times; "
-            "record the program once more without --metrics and --events"
+            "only hardware metrics and events, which have no times; record the program once more without --metrics and --events"
         )
     if not sections and output.announced:
         return (

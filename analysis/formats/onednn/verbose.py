@@ -41,6 +41,8 @@ _ONEDNN_KEYS = (
     "engine", "primitive", "implementation", "propagation", "memory", "attributes", "auxiliary", "problem",
 )  # fmt: skip
 _MKL_COLUMNS = ("kind", "dtype", "problem", "m", "n", "k", "transpose")
+_POST_OPS = r"(?:attr-)?post[-_]ops:('[^']*'|\S*)"
+_POST_OP = r"(?:^|[+;'])(eltwise_\w+|binary_\w+|relu|sum|prelu|dw|depthwise\w*)"
 _EXECUTED = r"_verbose,.*\bexec,|^MKL_VERBOSE [^I\W]\w*\("
 _SHOWN = 40  # characters of a line in a message
 _PHASES = {"forward": "forward", "backward": "backward"}
@@ -73,7 +75,7 @@ def read(path: Path) -> Trace:
     return Trace(
         kernels=conform("kernels", kernels),
         totals=totals,
-        info=_info(result, timed, len(untimed) + len(mkl), kernels["device"]),
+        info=_info(result, timed, len(untimed) + len(mkl), kernels["device"], onednn["attributes"]),
         diagnostics={name: count for name, count in diagnostics.items() if count},
     )
 
@@ -171,7 +173,13 @@ def _devices(lines: pd.Series, used: pd.Series, isa: str | None) -> list[dict[st
     return devices
 
 
-def _info(result: stream.Stream, timed: pd.DataFrame, untimed: int, used: pd.Series) -> dict[str, Any]:
+def _post_ops(attributes: pd.Series) -> dict[str, int]:
+    """Return what primitives did besides, on their results (eltwise_relu, sum, ...), and how often."""
+    lists = attributes.astype("str").str.extract(_POST_OPS, expand=False).dropna()
+    return {str(name): int(count) for name, count in lists.str.findall(_POST_OP).explode().value_counts().items()}
+
+
+def _info(result: stream.Stream, timed: pd.DataFrame, untimed: int, used: pd.Series, attributes: pd.Series) -> dict[str, Any]:
     library = onednn_verbose.header_of(result.onednn["text"])
     mkl = mkl_verbose.header_of(result.mkl["text"])
     versions = {name: value for name, value in (("onednn", library.get("version")), ("mkl", mkl)) if value}
@@ -189,6 +197,8 @@ def _info(result: stream.Stream, timed: pd.DataFrame, untimed: int, used: pd.Ser
         },
         "notes": ["durations have the precision that the library prints: oneDNN six digits, MKL three or four"],
     }  # fmt: skip
+    if post_ops := _post_ops(attributes):
+        info["post_ops"] = post_ops
     if untimed:
         info["unavailable"]["timeline"] = (
             f"{untimed} of {untimed + len(timed)} lines have no timestamp (oneDNN: set ONEDNN_VERBOSE_TIMESTAMP=1; MKL has none)"

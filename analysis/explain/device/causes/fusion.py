@@ -1,4 +1,4 @@
-"""Fusion: one side does in a few kernels what the other does in many small ones, by a compiler or a fused optimizer."""
+"""Fusion: one side does in a few kernels what the other does in many small ones, by a compiler, a fused optimizer or post-ops."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ _OPTIMIZER = re.compile(r"(?i)multi_tensor|fused_?(?:adam|sgd|lamb|adagrad)|fore
 _COMPILED = re.compile(
     r"(?i)^(?!at::native::).*fused_|^triton_|CudaCodeGen|nvfuser|^kernel\d+$|_fusion|^fusion|^Xla|^_Xla|jit_|TensorIteratorFused"
 )
+_ATTACHABLE = ("activation", "elementwise")  # kinds of primitives that oneDNN can attach to the one before
 _FEWER = 0.85  # of the launches of small kernels may be left, at most
 _LEAST = {False: 5, True: 3}  # small kernels on the side that has more, by whether both are totals
 _COUNTS = 0.02  # share by which counts of a kernel must differ
@@ -62,6 +63,31 @@ def fused(case: DeviceCase) -> Iterator[DeviceFinding]:
     yield DeviceFinding("fusion", title, mine["row"].tolist(), "high", sentences, remedy, structural=True)
 
 
+def attached(case: DeviceCase) -> Iterator[DeviceFinding]:
+    """One side's primitives of oneDNN do activations and sums on their own results, and the other runs primitives for these."""
+    counts = {key: sum((case.side(key).trace.info.get("post_ops") or {}).values()) for key in SIDES}
+    few = max(SIDES, key=lambda key: counts[key])
+    many = "b" if few == "a" else "a"
+    rows = case.kernels(_ATTACHABLE)
+    more = rows[f"{many}_count"] - rows[f"{few}_count"]
+    rows = rows[((rows[f"{many}_library"] == "onednn") & (more > 0)).fillna(False).to_numpy(bool)]
+    if counts[few] <= counts[many] or rows.empty:
+        return
+    operations = ", ".join(sorted(case.side(few).trace.info["post_ops"]))
+    title = (
+        f"fusion: {case.side(few).name} computes {operations} within the primitives before (post-ops); "
+        f"{case.side(many).name} runs primitives of their own for that: {words.of_rows(case, rows)}"
+    )
+    executed = f"Post-ops executed: {counts['a']:,} in {case.a.name}, {counts['b']:,} in {case.b.name}."
+    remedy = (
+        f"in {case.side(many).name}: append them to the attributes of the primitive before (dnnl::post_ops); "
+        "frameworks do so when they compile or freeze a model"
+    )
+    yield DeviceFinding(
+        "fusion", title, rows["row"].tolist(), "high", [executed, *words.both(case, rows)], remedy, structural=True
+    )
+
+
 def _slower(case: DeviceCase, rows: pd.DataFrame, few: str, many: str) -> DeviceFinding:
     """Return the finding that fused kernels take longer than the kernels that they replace."""
     fused, others = case.side(few).name, case.side(many).name
@@ -80,4 +106,4 @@ def _differs(rows: pd.DataFrame, few: str, many: str) -> pd.Series[bool]:
     return (a - b).abs() > _COUNTS * pd.concat([a, b], axis=1).max(axis=1)
 
 
-RULES = (fused,)
+RULES = (fused, attached)

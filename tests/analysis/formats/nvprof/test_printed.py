@@ -728,8 +728,8 @@ def test_hardware_metrics_beside_a_summary_are_told_as_not_read(tmp_path):
 def test_hardware_metrics_alone_are_refused_as_what_they_are(tmp_path, lines):
     path = tmp_path / "metrics.txt"
     path.write_text("==7== Profiling result:\n==7== Metric result:\n" + lines)
-    with pytest.raises(EvidenceError, match="hardware metrics and events, which have no times; record .* without --metrics"):
+    with pytest.raises(EvidenceError, match=r"hardware metrics and events, which have no times; record .* without --metrics"):
         captures.read(path)
     path.write_text(lines)  # as cut out by its user
-    with pytest.raises(EvidenceError, match="metrics and events of nvprof, which have no times; record .* without --metrics"):
+    with pytest.raises(EvidenceError, match=r"metrics and events of nvprof, which have no times; record .* without --metrics"):
         captures.read(path)
