@@ -18,6 +18,7 @@ from kernelscope.analysis.explain import again
 from kernelscope.analysis.explain.device import (
     account_rows,
     alignment,
+    amounts,
     by_kind,
     calls,
     causes,
@@ -41,7 +42,6 @@ _REPLACED = 20  # replacements that are listed
 _PLACES = 2  # replacements in a finding's evidence
 _OPPOSED = 0.5  # of the larger movement: an opposite one of at least this share is said to hide it
 _STEPS, _TAIL = 3, 0.02  # least number of steps; share of a step that earlier work must take to be noted
-_OTHER_WORK = 1.5  # times as many products, convolutions and attentions: another program, or another unit of work
 _ALL_ROWS = "print all rows of both; of torch.profiler: key_averages().table(row_limit=-1)"
 _GOOD_PART = 0.3  # of a side's time
 _UNPRINTED = 0.1  # of a cause: more than this in rows that may be unprinted makes it unsure
@@ -156,7 +156,7 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
         "replaced": [_replacement(one) for one in case.replaced[:_REPLACED]],
         "matches": [],
         "network": None, "mode": None, "batch": None,
-        "differs": [*_other_ranks(case), *_other_work(case), *_unseen_work(case)], "differences": [],
+        "differs": [*_other_ranks(case), *amounts.differ(case), *_unseen_work(case)], "differences": [],
         "missing": {"a": _missing(a), "b": _missing(b)},
         "devices": _devices(case),
         "hidden": _hidden(case, findings), "calls": calls.sentence(case),
@@ -316,28 +316,13 @@ def _confidence(case: DeviceCase, finding: DeviceFinding, explains: int, off: fl
     unsure = noise and (off is None or finding.confidence == "high")
     if case.unsure_ns(case.rows_of(finding)) > _UNPRINTED * abs(explains):
         return "low"
-    return _LESS_SURE[finding.confidence] if unsure or _other_work(case) else finding.confidence
+    return _LESS_SURE[finding.confidence] if unsure or amounts.differ(case) else finding.confidence
 
 
 def _other_ranks(case: DeviceCase) -> list[str]:
     """Return a sentence on the jobs' number of ranks if it differs."""
     sizes = [(side.facts.get("distributed") or {}).get("world_size") for side in (case.a, case.b)]
     return [f"{sizes[0]} ranks in A, {sizes[1]} in B"] if None not in sizes and sizes[0] != sizes[1] else []
-
-
-def _other_work(case: DeviceCase) -> list[str]:
-    """Return a sentence on the amount of work if it differs so much that this alone may be the cause.
-
-    Fused attention counts as two products.
-    """
-    if any(len(side.trace.graphs) for side in (case.a, case.b)) or any(case.unlisted_ns(key) for key in SIDES):
-        return []
-    main = case.without_wrappers(case.all_kernels(MAIN))
-    weight = np.where(main["kind"] == "attention", 2.0, 1.0)
-    a, b = (float((main[f"{key}_count"] * weight).sum()) for key in ("a", "b"))
-    if max(a, b) < 2 or max(a, b) <= _OTHER_WORK * min(a, b):
-        return []
-    return [f"{words.count(a)} products, convolutions and attentions {case.per} in A, {words.count(b)} in B"]
 
 
 def _unseen_work(case: DeviceCase) -> list[str]:

@@ -50,7 +50,7 @@ class DeviceSide:
     def computes_on(self) -> str:
         """What the side computes on, in words: the CPU, or the device, with its name if known."""
         device = critical_device(self.trace) or self.account.device
-        device = "a device that is not told" if device == ALL else device
+        device = "a device without a name" if device == ALL else device
         return "the CPU" if self.on_cpu else f"{device} ({self.hardware})" if self.hardware else device
 
     @property

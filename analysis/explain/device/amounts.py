@@ -1,0 +1,70 @@
+"""How much work each side does: unequal amounts explain a difference before any cause does."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device.case import SIDES, DeviceCase
+from kernelscope.analysis.trace import MAIN
+
+_OTHER_WORK = 1.5  # times as many products, convolutions and attentions: another program, or another unit of work
+_ALIKE = 0.02  # numbers of executions within this share of each other are equal
+_MOST = 0.6  # of the time of either side must be in kernels whose numbers differ by one factor
+_LEAST = 3  # different kernels: fewer say nothing about the whole
+
+
+def differ(case: DeviceCase) -> list[str]:
+    """Return a sentence on the amount of work if it differs so much that this alone may be the cause."""
+    said = _of_repeats(case) or _of_main(case)
+    return [said] if said else []
+
+
+def _of_main(case: DeviceCase) -> str | None:
+    """Return a sentence if one side has far more products, convolutions and attentions. Fused attention counts as two."""
+    if any(len(side.trace.graphs) for side in (case.a, case.b)) or any(case.unlisted_ns(key) for key in SIDES):
+        return None
+    main = case.without_wrappers(case.all_kernels(MAIN))
+    weight = np.where(main["kind"] == "attention", 2.0, 1.0)
+    a, b = (float((main[f"{key}_count"] * weight).sum()) for key in SIDES)
+    if max(a, b) < 2 or max(a, b) <= _OTHER_WORK * min(a, b):
+        return None
+    return f"{words.count(a)} products, convolutions and attentions {case.per} in A, {words.count(b)} in B"
+
+
+def _of_repeats(case: DeviceCase) -> str | None:
+    """Return a sentence if B executes most of what it does by one factor more or less often than A; else None.
+
+    Loops of different length, other numbers of samples, or batches of another size look like this.
+    """
+    times = _repeats(case)
+    if times is None:
+        return None
+    largest = words.of_both(case.all_kernels())
+    place = int((largest["a_ns"] + largest["b_ns"]).to_numpy(float).argmax())
+    counts = [words.count(float(largest[f"{key}_count"].iloc[place])) for key in SIDES]
+    took = case.b.account.step_ns / times
+    change = f"{took / case.a.account.step_ns - 1:+.0%}"
+    return (
+        f"most of the work runs {times:.3g} times as often in B as in A ({largest.index[place]}: {counts[0]} and {counts[1]} "
+        "times), as in a loop of another length or with other batches; "
+        f"as often as in A, B's work would take {words.duration(took)} ({change})"
+    )
+
+
+def _repeats(case: DeviceCase) -> float | None:
+    """Return how many times as often B executes most kernels, by time, as A does; None if equally often, or unlike."""
+    if not case.totals or any(case.unlisted_ns(key) for key in SIDES):
+        return None
+    sums = words.of_both(case.all_kernels())
+    ratios = (sums["b_count"] / sums["a_count"]).to_numpy(float)
+    shares = np.min([sums[f"{key}_ns"] / max(case.side(key).account.step_ns, 1) for key in SIDES], axis=0)
+    if len(ratios) < _LEAST:
+        return None
+    order = np.argsort(ratios, kind="stable")
+    middle = float(ratios[order][np.searchsorted(np.cumsum(shares[order]), shares.sum() / 2)])
+    near = (np.abs(ratios / middle - 1) <= _ALIKE) & np.isfinite(ratios)
+    if abs(middle - 1) <= _ALIKE or near.sum() < _LEAST:
+        return None
+    held = [float(sums.loc[near, f"{key}_ns"].sum()) / max(case.side(key).account.step_ns, 1) for key in SIDES]
+    return middle if min(held) >= _MOST else None
