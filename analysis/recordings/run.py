@@ -17,7 +17,7 @@ import pyarrow as pa
 from kernelscope.analysis.accounting.growth import Growth, growth
 from kernelscope.analysis.accounting.statistics import mean_step_ns, median_step_ns
 from kernelscope.analysis.attribution import device_steps
-from kernelscope.analysis.attribution.frameworks import Clock, Context, device, keras_loops, placed_ranges
+from kernelscope.analysis.attribution.frameworks import Clock, Context, Evidence, device, keras_loops, placed_ranges
 from kernelscope.analysis.attribution.host_lines import timeline
 from kernelscope.analysis.attribution.lines import statements
 from kernelscope.analysis.attribution.steps import markers
@@ -293,7 +293,23 @@ class Run:
         )
         # devices exchange the gradients of many layers together, during the backward of whichever is last
         kernels["layer"] = kernels["layer"].mask(kernels["kind"] == "communication")
-        info = {
+        trace = Trace(
+            steps=data.steps, ranges=_with(ranges, evidence.ranges), kernels=kernels,
+            operators=operators, samples=data.samples(), host_lines=timeline(data.folder),
+            info=self._info(data, evidence, collector), diagnostics=dict(evidence.diagnostics),
+            **{name: conform(name, getattr(evidence, name)) for name in ("graphs", "copies", "syncs", "calls", "memory")},
+        )  # fmt: skip
+        device_steps.assign(trace)
+        trace.diagnostics["steps with other kernels than most"] = _unlike_steps(trace.kernels, data.measured)
+        if critical_device(trace) is not None:
+            markers.set_aside_first(trace)
+        self._add_lines(trace)
+        return trace
+
+    def _info(self, data: PassData, evidence: Evidence, collector: str | None) -> dict[str, Any]:
+        """Return facts of the traced pass, those of its evidence included."""
+        options = self.record["options"]
+        info: dict[str, Any] = {
             "framework": self.framework,
             "recorder": self.record.get("recorder"),
             "network_name": options["network"],
@@ -306,24 +322,18 @@ class Run:
             "clean_step_ns": self.clean_step_ns,
             "unavailable": {**self.record.get("unavailable", {}), **evidence.unavailable},
         }
+        if distributed := self.record.get("distributed"):
+            info["distributed"] = distributed
+        if ranks := self.ranks():
+            info["distributed"] = {"rank": 0, "world_size": len(ranks)}
+        info |= evidence.info
         threads = thread_names.named((int(number), name) for number, name in data.report.get("threads", {}).items())
-        threads = {**evidence.info.get("threads", {}), **threads}
-        info |= {"distributed": distributed} if (distributed := self.record.get("distributed")) else {}
-        info |= {"distributed": {"rank": 0, "world_size": len(ranks)}} if (ranks := self.ranks()) else {}
-        info |= {**evidence.info, "threads": threads, **({"collector": collector} if collector else {})}
-        info |= {"devices": self._named(evidence.info["devices"])} if "devices" in evidence.info else {}
-        trace = Trace(
-            steps=data.steps, ranges=_with(ranges, evidence.ranges), kernels=kernels,
-            operators=operators, samples=data.samples(), host_lines=timeline(data.folder), info=info,
-            diagnostics=dict(evidence.diagnostics),
-            **{name: conform(name, getattr(evidence, name)) for name in ("graphs", "copies", "syncs", "calls", "memory")},
-        )  # fmt: skip
-        device_steps.assign(trace)
-        trace.diagnostics["steps with other kernels than most"] = _unlike_steps(trace.kernels, data.measured)
-        if critical_device(trace) is not None:
-            markers.set_aside_first(trace)
-        self._add_lines(trace)
-        return trace
+        info["threads"] = {**evidence.info.get("threads", {}), **threads}
+        if collector:
+            info["collector"] = collector
+        if "devices" in evidence.info:
+            info["devices"] = self._named(evidence.info["devices"])
+        return info
 
     def _named(self, devices: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return a capture's devices; those without a name, as in XPlane, get the name that NVML has for them."""
