@@ -18,6 +18,7 @@ _MANY = 20  # calls: with fewer, most of the time is the first use of the device
 _LEAST = 0.1  # of the device's time
 _FAR_MORE = 2.0  # times the device's time: the host does not only wait for it
 _NAMED = 3
+_SAME = 1.5  # times as long: as many calls of one name vary by as much from run to run
 _REMEDIES = (
     (r"(?i)malloc|free|alloc|register", "allocate once, before the loop, or from a pool (cudaMallocAsync, a caching allocator)"),
     (r"(?i)launch", "fewer, larger kernels, or a CUDA graph of them"),
@@ -54,9 +55,12 @@ def _of_all(case: DeviceCase) -> str | None:
 def _of_calls(case: DeviceCase) -> str | None:
     """Return a sentence on the calls that take the host longer, with a remedy; None if the device's time differs more."""
     a, b = (call_totals.of_the_host(call_totals.sums(case.side(key).trace)) for key in SIDES)
+    if a.empty or b.empty:
+        return None  # a side without calls did not record them
     both = a.add_prefix("a_").join(b.add_prefix("b_"), how="outer").fillna(0)
     pinned = both.index.str.contains(call_totals.PINNED).astype(bool) & ((both["a_count"] == 0) ^ (both["b_count"] == 0))
     both = both[((both[["a_count", "b_count"]].max(axis=1) >= _MANY) | pinned).to_numpy(bool)]
+    both = both[~_is_first_use(both) & ~_as_before(both)]
     delta = both["b_ns"] - both["a_ns"]
     device = abs(case.b.account.step_ns - case.a.account.step_ns)
     if abs(delta.sum()) < max(_LEAST * case.step_ns, device):
@@ -69,6 +73,18 @@ def _of_calls(case: DeviceCase) -> str | None:
     more = words.duration(abs(float(delta.sum())))
     spent = f"the host spends {more} more in API calls in {slower.name}, apart from the device's work"
     return f"{spent}: {named}{f'; try: {remedy}' if remedy else ''}"
+
+
+def _is_first_use(both: pd.DataFrame) -> pd.Series[bool]:
+    """Return whether most of the calls' time is in a single one on each side that makes them, as the first use of a device is."""
+    few = [(both[f"{key}_later_ns"] <= both[f"{key}_ns"] / 2) | (both[f"{key}_count"] == 0) for key in SIDES]
+    return (few[0] & few[1]).astype(bool)
+
+
+def _as_before(both: pd.DataFrame) -> pd.Series[bool]:
+    """Return whether both sides make as many of the calls, in about the same time."""
+    least, most = both[["a_ns", "b_ns"]].min(axis=1), both[["a_ns", "b_ns"]].max(axis=1)
+    return ((both["a_count"] == both["b_count"]) & (most < _SAME * least)).astype(bool)
 
 
 def _change(case: DeviceCase, row: pd.Series) -> str:

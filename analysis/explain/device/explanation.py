@@ -31,7 +31,7 @@ from kernelscope.analysis.explain.device.alignment import Replacement
 from kernelscope.analysis.explain.device.case import PACE, SIDES, DeviceCase, DeviceFinding, case_of, lists_operators, reach
 from kernelscope.analysis.explain.device.causes import faults
 from kernelscope.analysis.explain.device.labels import labels
-from kernelscope.analysis.explain.device.side import CaptureSide, DeviceSide, side_of, takes_all
+from kernelscope.analysis.explain.device.side import CaptureSide, DeviceSide, alike, side_of, takes_all
 from kernelscope.analysis.explain.model import CLOSE
 from kernelscope.analysis.trace import MAIN, UNLISTED, Trace
 from kernelscope.analysis.trace.notebook import Shown
@@ -54,6 +54,7 @@ def explain(a: CaptureSide, b: CaptureSide, request: Request | None = None) -> d
     request: what to take as steps, and which device. Raises EvidenceError if a capture does not have it.
     """
     request = request or Request()
+    a, b = alike(a, b)
     a, b = (CaptureSide(side.path, finding_steps.windowed(side.trace, request)) for side in (a, b))
     names = labels(a.path, b.path)
     whole = request.device is None and takes_all(a.trace, b.trace)

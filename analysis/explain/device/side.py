@@ -11,7 +11,8 @@ from kernelscope.analysis.accounting.device_account import ALL, DeviceAccount, a
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import DetectedSteps, Request
 from kernelscope.analysis.attribution.steps.model import critical_device
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.explain.trace_layers import range_label
+from kernelscope.analysis.trace import Trace, conform
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,43 @@ class DeviceSide:
 
 
 def applies(a: Trace, b: Trace) -> bool:
-    """Return whether both captures hold device work, one of them an accelerator's: both on a timeline, or both as totals."""
-    if all(_is_totals(trace) for trace in (a, b)):
-        return not any(_has_layers_on_cpu(trace) for trace in (a, b))
+    """Return whether kernels and kinds explain the captures, as both hold device work: an accelerator's, or without layers."""
+    sides = (a, b)
+    if any(_is_totals(trace) for trace in sides):
+        return all(_has_work(trace) and not _has_layers_on_cpu(trace) for trace in sides)
     timed = [
         bool(trace.kernels["start_ns"].notna().any() or len(trace.graphs) or trace.copies["start_ns"].notna().any())
-        for trace in (a, b)
+        for trace in sides
     ]
-    return all(timed) and any(critical_device(trace) is not None or _only_copies(trace) for trace in (a, b))
+    if not all(timed):
+        return False
+    on_device = any(critical_device(trace) is not None or _only_copies(trace) for trace in sides)
+    return on_device or not any(_names_layers(trace) for trace in sides)
+
+
+def alike(a: CaptureSide, b: CaptureSide) -> tuple[CaptureSide, CaptureSide]:
+    """Return both captures as totals if only one has a timeline: a span cannot be compared with a sum of durations."""
+    if _is_totals(a.trace) == _is_totals(b.trace):
+        return a, b
+    sides = [CaptureSide(side.path, side.trace if _is_totals(side.trace) else _as_totals(side.trace)) for side in (a, b)]
+    return sides[0], sides[1]
+
+
+def _as_totals(trace: Trace) -> Trace:
+    """Return a trace's device work without its times of day: durations that add up."""
+    names = ("kernels", "copies")
+    tables = {name: conform(name, getattr(trace, name).drop(columns=["start_ns", "end_ns", "step"])) for name in names}
+    return Trace(**tables, totals=trace.totals, metrics=trace.metrics, info=trace.info, diagnostics=trace.diagnostics)
+
+
+def _has_work(trace: Trace) -> bool:
+    return bool(len(trace.kernels) or len(trace.copies))
+
+
+def _names_layers(trace: Trace) -> bool:
+    """Return whether the capture says what parts of the program its work belongs to: layers, or ranges of the user."""
+    layers = any(bool(table["layer"].notna().any()) for table in (trace.kernels, trace.operators))
+    return layers or any(range_label(str(name)) is not None for name in trace.ranges["name"].dropna().unique())
 
 
 def _is_totals(trace: Trace) -> bool:

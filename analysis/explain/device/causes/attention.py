@@ -12,6 +12,10 @@ from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFi
 _AROUND = ("softmax", "gemm", "random", "copy", "layout", "elementwise", "cast", "reduction")
 _BACKWARD = r"(?i)bwd|backward|_d[qkv]+_|dkdv|dgrad"
 _ANY = "a kernel that computes all of attention at once (flash attention): cuDNN, FlashAttention, xFormers"
+_AS_OTHER = "leave attention as it is on the faster side, or try another version, type or head size"
+_REPLACED = 0.5  # of a kernel an attention must be gone; of tables that were cut, which lack some of them, fewer
+_REPLACED_OF_CUT = 0.3
+_TO_16_BITS = "inputs in float16 or bfloat16, which flash attention needs: in float32 a slower kernel takes its place"
 _REMEDY = "torch.nn.functional.scaled_dot_product_attention with a type, head size and mask that its flash kernels support"
 
 
@@ -50,11 +54,13 @@ def _unfused(case: DeviceCase, rows: pd.DataFrame) -> Iterator[DeviceFinding]:
     other = "b" if fused == "a" else "a"
     many = float(rows[f"{fused}_count"].min())  # attentions: each takes one kernel of a name, but several names for gradients
     around = case.kernels(_AROUND)
-    fewer = around[(around[f"{other}_count"] - around[f"{fused}_count"] >= 0.5 * many).to_numpy(bool)]
+    least = _REPLACED_OF_CUT if case.unlisted_ns(other) else _REPLACED
+    fewer = around[(around[f"{other}_count"] - around[f"{fused}_count"] >= least * many).to_numpy(bool)]
     soft = fewer[(fewer["kind"] == "softmax").to_numpy(bool)]
     if soft.empty:
         return  # it does not replace any softmax: other work, not another algorithm
-    alone, rows = float(rows[f"{fused}_ns"].sum()), pd.concat([rows, fewer])
+    alone, single = float(rows[f"{fused}_ns"].sum()), rows[f"{fused}_dtype"].isin(["f32", "tf32"]).all()
+    rows = pd.concat([rows, fewer])
     sentences = [
         f"The fused kernels alone take {words.duration(alone)} in {case.side(fused).name}; the rest is kernels that "
         f"{case.side(other).name} executes more often, in attention or elsewhere.",
@@ -65,7 +71,9 @@ def _unfused(case: DeviceCase, rows: pd.DataFrame) -> Iterator[DeviceFinding]:
         f"attention: {case.side(fused).name} computes it in one fused (flash) kernel, {case.side(other).name} by products,"
         f" softmax and small kernels: {words.of_rows(case, rows)}"
     )
-    yield DeviceFinding("attention algorithm", title, rows["row"].tolist(), sure, sentences, remedy(case), structural=True)
+    slower = words.slower(case, rows)[0] == fused
+    how = f"in {case.side(fused).name}: {_TO_16_BITS}" if slower and single else _AS_OTHER if slower else remedy(case)
+    yield DeviceFinding("attention algorithm", title, rows["row"].tolist(), sure, sentences, how, structural=True)
 
 
 def remedy(case: DeviceCase) -> str:

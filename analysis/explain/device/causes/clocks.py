@@ -14,8 +14,11 @@ from kernelscope.analysis.explain.device.case import DeviceCase, DeviceFinding
 _LEAST = 0.04  # slow-down
 _SPREAD = 0.4  # half the distance of the 10th and 90th percentile of the factors by time, as a share of the slow-down
 _SHARE = 0.7  # of each side's kernel time, in kernels that both execute equally often
-_DISTINCT = 5  # kernels
+_FAR = 2.0  # times as long: more than clocks differ by
+_DISTINCT = {False: 5, True: 3}  # different kernels that must agree, by whether the factor is that large
 _AGREE = 0.5  # of the kernels other than the longest, by number
+_ON_CPU = "compare the number of threads, the processors' models and clocks, and what else runs on them"
+_OTHER_DEVICE = "find out on which devices they were recorded, and compare on one of them"
 _REMEDY = "lock the clocks (nvidia-smi --lock-gpu-clocks), watch power and temperature, and leave the device to one process"
 
 
@@ -24,7 +27,7 @@ def uniform(case: DeviceCase) -> Iterator[DeviceFinding]:
     rows = case.kernels()
     same = rows[_as_often(rows)]
     whole = [float(rows[f"{key}_ns"].sum()) for key in ("a", "b")]
-    if len(same) < _DISTINCT or not case.same_device or min(whole) <= 0:
+    if len(same) < min(_DISTINCT.values()) or not case.same_device or min(whole) <= 0:
         return
     if min(float(same[f"{key}_ns"].sum()) / all_ for key, all_ in zip(("a", "b"), whole, strict=True)) < _SHARE:
         return
@@ -37,9 +40,12 @@ def uniform(case: DeviceCase) -> Iterator[DeviceFinding]:
         return
     slow, slower, fast, _ = words.slower(case, same)
     ratio = float(np.exp(abs(middle)))
-    title = f"all kernels take {ratio:.2f} times as long in {slower}, of every kind: lower clocks, throttling, or a shared device"
+    if len(same) < _DISTINCT[ratio > _FAR]:
+        return
+    reason, remedy = _reason(case, ratio)
+    title = f"all {case.what} take {ratio:.2f} times as long in {slower}, of every kind: {reason}"
     sentences = [
-        f"{len(same)} kernels that both sides execute equally often: {words.of_rows(case, same)}; "
+        f"{len(same)} {case.what} that both sides execute equally often: {words.of_rows(case, same)}; "
         f"for 80% of that time, B's duration is {np.exp(low):.2f} to {np.exp(high):.2f} times A's."
     ]
     clocks = {key: _clock_mhz(case, key) for key in ("a", "b")}
@@ -48,7 +54,17 @@ def uniform(case: DeviceCase) -> Iterator[DeviceFinding]:
         sentences.append(
             f"Mean clock of the device: {clocks['a']:.0f} MHz in {case.a.name}, {clocks['b']:.0f} MHz in {case.b.name}."
         )
-    yield DeviceFinding("clocks", title, same["row"].tolist(), "high" if seen else "medium", sentences, _REMEDY)
+    yield DeviceFinding("clocks", title, same["row"].tolist(), "high" if seen else "medium", sentences, remedy)
+
+
+def _reason(case: DeviceCase, ratio: float) -> tuple[str, str]:
+    """Return what can slow everything alike, and what to do."""
+    other = ratio > _FAR and (case.a.hardware is None or case.b.hardware is None)
+    if case.on_cpus:
+        return "fewer threads, other load, lower clocks, or another processor", _ON_CPU
+    return (
+        ("another device, or a shared one", _OTHER_DEVICE) if other else ("lower clocks, throttling, or a shared device", _REMEDY)
+    )
 
 
 def _others_agree(factor: npt.NDArray[np.float64], lasted: npt.NDArray[np.float64], middle: float) -> bool:

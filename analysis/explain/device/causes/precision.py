@@ -31,6 +31,8 @@ def other_types(case: DeviceCase) -> Iterator[DeviceFinding]:
     types = {key: _type(main, key) for key in SIDES}
     if None in types.values() or types["a"] == types["b"] or not case.same_device or _kept(main):
         return
+    if set(types.values()) == set(_SINGLE) and _tf32_only_beside_attention(main):
+        return
     delta = float(main["delta_ns"].sum())
     rows = case.kernels()
     sums = rows.groupby("kind")["delta_ns"].sum()
@@ -54,6 +56,12 @@ def other_types(case: DeviceCase) -> Iterator[DeviceFinding]:
     ]
     remedy = _remedy(types, "b" if delta > 0 else "a", case)
     yield DeviceFinding("precision", title, rows["row"].tolist(), "high", sentences, remedy, structural=True)
+
+
+def _tf32_only_beside_attention(main: pd.DataFrame) -> bool:
+    """Return whether one side's f32 is that of fused attention, of which there is none in TF32."""
+    products = main[(main["kind"] != "attention").to_numpy(bool)]
+    return len({_type(products, key) for key in SIDES} - {None}) < len(SIDES)
 
 
 def _of(main: pd.DataFrame, key: str) -> str:
@@ -145,9 +153,10 @@ def _type(rows: pd.DataFrame, key: str) -> str | None:
 
 def narrower(kernels: pd.DataFrame) -> str | None:
     """Return the key of the side that computes much more in 16-bit types, by the time of kernels of known type; else None."""
-    shares = {key: _narrow(kernels, key) for key in SIDES}
-    apart = shares["b"] - shares["a"]
-    return None if abs(apart) < _APART else "b" if apart > 0 else "a"
+    a, b = (_narrow(kernels, key) for key in SIDES)
+    if a is None or b is None or abs(b - a) < _APART:
+        return None
+    return "b" if b > a else "a"
 
 
 def types(case: DeviceCase, kernels: pd.DataFrame) -> str:
@@ -163,11 +172,11 @@ def types(case: DeviceCase, kernels: pd.DataFrame) -> str:
     return ", ".join(texts)
 
 
-def _narrow(kernels: pd.DataFrame, key: str) -> float:
-    """Return the share of 16-bit types in the time of a side's kernels of known type; 0 if none is known."""
+def _narrow(kernels: pd.DataFrame, key: str) -> float | None:
+    """Return the share of 16-bit types in the time of a side's kernels of known type; None if none is known."""
     times = kernels.groupby(f"{key}_dtype")[f"{key}_ns"].sum()
     whole = float(times.sum())
-    return float(times.reindex(list(_NARROW)).fillna(0).sum()) / whole if whole else 0.0
+    return float(times.reindex(list(_NARROW)).fillna(0).sum()) / whole if whole else None
 
 
 RULES = (other_types, partly, of_other_kernels)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 import kernelscope as ks
+from kernelscope.analysis.explain import device
 from kernelscope.reports import explanation
 from tests.analysis.explain.device.synthetic import Copy, Host, Kernel, Wait, assert_named, causes, explained, recording
 
@@ -54,3 +55,28 @@ wei:f32::blocked:ab::f0 dst:f32::blocked:ab::f0,,,512x512:512x512"
         paths.append(tmp_path / f"{side}.log")
         paths[-1].write_text("onednn_verbose,v1,info,oneDNN v3.7.0\n" + f"{line},{took}\n")
     assert bool(ks.explain(*paths)["findings"]) is named
+
+
+def test_timelines_of_processors_without_layers_are_explained_by_kernels():
+    plain = [replace(kernel, operator=None) for kernel in ON_CPU]
+    slower = [replace(kernel, us=4 * kernel.us) for kernel in plain]
+    a, b = (recording([*items, Host(200)], 3) for items in (plain, slower))
+    assert device.applies(a, b)
+    (first,) = explained(a, b)["findings"]
+    assert first["title"].startswith("all kernels take 4.00 times as long in B, of every kind: fewer threads")
+    assert "nvidia" not in first["remedy"]
+    a.kernels["layer"] = "conv1"
+    assert not device.applies(a, b), "layers explain more"
+
+
+def test_a_timeline_is_compared_with_a_sum_of_durations_as_such(tmp_path):
+    """A span has gaps; a sum has none."""
+    line = "primitive,exec,cpu,matmul,brg:avx512_core,undef,src:f32::blocked:ab::f0 wei:f32::blocked:ab::f0 \
+dst:f32::blocked:ab::f0,,,512x512:512x512"
+    timed, summed = tmp_path / "timed.log", tmp_path / "summed.log"
+    timed.write_text("".join(f"onednn_verbose,v1,{1_700_000_000_000 + 100 * number}.5,{line},4.0\n" for number in range(5)))
+    summed.write_text(f"onednn_verbose,v1,{line},6.0\n" * 5)
+    result = ks.explain(timed, summed)
+    assert result["a"]["step_ns"] == 20_000_000
+    assert result["wall_delta_ns"] == 10_000_000
+    assert [one["explains_ns"] for one in result["findings"]] == [10_000_000]

@@ -118,6 +118,48 @@ def test_lower_clocks_slow_all_kernels_alike(explained):
     assert first["cause"] == "clocks"
 
 
+def test_everything_many_times_slower_is_another_device(explained):
+    before = [("bounds(int)", 15, 1.6), ("blocks(int)", 12, 7.5), ("forces(int)", 12, 3.0)]
+    after = [(name, count, 8.9 * ms) for name, count, ms in before]
+    (first,) = explained((before, []), (after, []))["findings"]
+    assert first["title"].startswith("all kernels take 8.90 times as long in B, of every kind: another device")
+    assert "clocks" not in first["remedy"]
+    after = [*after[:2], ("forces(int)", 12, 3.0)]
+    assert not any("all kernels" in one["title"] for one in explained((before, []), (after, []))["findings"])
+
+
+def test_a_kernel_of_16_bits_and_unknown_kind_on_one_side_alone(explained):
+    before = [("swiglu_f16", 32, 4.0)]
+    for name in ("mystery_f16", "void my_kernel<__half>(int)", "triton_my_thing_bf16"):
+        result = explained((before, []), ([*before, (name, 32, 2.0)], []))
+        assert [one["explains_ns"] for one in result["findings"]] == [2_000_000]
+
+
+def test_calls_that_one_side_did_not_record_are_no_difference(explained):
+    calls = [("cudaMalloc", 84, 218.0), ("cudaFree", 84, 30.0)]
+    assert explained((SAXPY, calls), (SAXPY, []))["calls"] is None
+
+
+def test_as_many_calls_in_about_the_same_time_are_no_difference(explained):
+    before, after = ([("cudaLaunchKernel", 1000, ms)] for ms in (30.0, 22.0))
+    assert explained((SAXPY, before), (SAXPY, after))["calls"] is None
+    assert explained((SAXPY, before), (SAXPY, [("cudaLaunchKernel", 1000, 90.0)]))["calls"]
+
+
+SDPA, BMM = "fmha_cutlassF_f32_aligned_64x64_rf_sm80(Params)", "cutlass_80_tensorop_s1688gemm_128x256_16x3_nn_align4"
+
+
+def test_fused_attention_in_float32_is_no_other_precision(explained):
+    """There is none in TF32, in which the products around it and of the other side are computed."""
+    unfused = [(BMM, 1600, 87.0), ("softmax_warp_forward(float)", 500, 48.0)]
+    (first,) = explained((unfused, []), ([(SDPA, 500, 203.0)], []))["findings"]
+    assert first["cause"] == "attention algorithm"
+    assert "float16 or bfloat16" in first["remedy"]
+    (first,) = explained((unfused, []), ([(SDPA, 500, 20.0)], []))["findings"]
+    assert first["cause"] == "attention algorithm"
+    assert "float16" not in first["remedy"]
+
+
 def test_ten_times_the_launches_are_no_noise_where_others_take_most_of_the_time(explained):
     before = [("norm(float*)", 1000, 1200.0), ("small(float*)", 1000, 4.0)]
     after = [("norm(float*)", 1000, 1200.0), ("small(float*)", 10_000, 40.0)]
