@@ -238,8 +238,8 @@ def _interval(result: Result, shown: Scale, mirrored: bool) -> str:
 
 
 def premises(result: Result) -> list[str]:
-    """Return what qualifies the answer itself: other devices, and different work."""
-    found = [str(result["devices"])] if result.get("devices") else []
+    """Return what qualifies the answer itself: other devices, tables that were cut, and different work."""
+    found = [str(result[key]) for key in ("devices", "cut") if result.get(key)]
     if result.get("differs"):
         found.append(f"the work differs: {'; '.join(map(str, result['differs']))}")
     return [printable(text, SENTENCE) for text in found]

@@ -2,6 +2,9 @@
 
 Nsight Compute names a metric by its page: "Achieved Occupancy" on the page "details" is sm__warps_active...pct_of_peak_sustained_
 active on the page "raw". Kernels of one name are merged: shares are means over their time, bytes are sums.
+
+The share of the first-level cache is of the cycles in which multiprocessors are active, that of other units of all cycles. It
+may be high, and says little, if a grid leaves most multiprocessors idle: see `over_elapsed`.
 """
 
 from __future__ import annotations
@@ -87,6 +90,10 @@ _ROUNDED = 0.005  # smaller shares would read 0%
 _DRAM, _READ, _WRITTEN = r"dram__bytes\.sum", r"dram__bytes_read\.sum", r"dram__bytes_write\.sum"
 _DRAM_RATE = r"Memory Throughput|dram__bytes\.sum\.per_second"
 _CLOCK = (r"SM Frequency", r"smsp?__cycles_elapsed\.avg\.per_second")
+_ACTIVE = (r"SM Active Cycles", r"sm__cycles_active\.avg")
+_ELAPSED = (r"Elapsed Cycles", r"gpc__cycles_elapsed\.max", r"sm__cycles_elapsed\.(?:max|avg)")
+_L1_OF_ELAPSED = (r"l1tex__throughput\.avg\.pct_of_peak_sustained_elapsed",)
+OFTEN = 0.9  # of the cycles: multiprocessors that are active more rarely are told
 
 
 def table(trace: Trace) -> pd.DataFrame:
@@ -106,10 +113,34 @@ def table(trace: Trace) -> pd.DataFrame:
 
 def clock_hz(trace: Trace, kernel: str) -> float | None:
     """Return the multiprocessors' clock while a kernel ran, the mean over its time; None if unknown."""
+    return _over_time(trace, kernel, _first(trace.metrics, _CLOCK, "Hz"))
+
+
+def over_elapsed(trace: Trace, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of `table` with all shares of units over all cycles, and two more values, None if unknown.
+
+    active: the share of the cycles in which multiprocessors are active, the mean of all. l1_active: the first-level cache's share
+    of its peak in these cycles.
+    """
+    kernel, l1 = str(row["kernel"]), row["l1_throughput"]
+    active = _over_time(trace, kernel, _first(trace.metrics, _ACTIVE, "cycle") / _first(trace.metrics, _ELAPSED, "cycle"))
+    active = None if active is None else min(active, 1.0)
+    whole = _over_time(trace, kernel, _first(trace.metrics, _L1_OF_ELAPSED, "%"))
+    known = {"active": active, "l1_active": None}
+    if whole is not None:
+        known["l1_throughput"] = whole / 100
+        known["l1_active"] = min(whole / 100 / active, 1.0) if active else None
+    elif active is not None and not pd.isna(l1):
+        known |= {"l1_throughput": l1 * active, "l1_active": l1}
+    return {**row, **known}
+
+
+def _over_time(trace: Trace, kernel: str, values: pd.Series) -> float | None:
+    """Return the mean over time of values by row of kernels, for a kernel's rows that have one; None if none has."""
     places = np.flatnonzero((trace.kernels["name"] == kernel).fillna(False).to_numpy(bool))
-    values = _first(trace.metrics, _CLOCK, "Hz").reindex(places).dropna()
-    weights = trace.kernels["duration_ns"].iloc[values.index].to_numpy(np.float64)
-    return _mean(values.to_numpy(np.float64), weights) if len(values) else None
+    mine = values.reindex(places).replace([np.inf, -np.inf], np.nan).dropna()
+    weights = trace.kernels["duration_ns"].iloc[mine.index].to_numpy(np.float64)
+    return _mean(mine.to_numpy(np.float64), weights) if len(mine) else None
 
 
 def arithmetic_is_known(row: Mapping[str, Any]) -> bool:
@@ -123,10 +154,18 @@ def arithmetic_is_known(row: Mapping[str, Any]) -> bool:
 
 
 def shares(row: Mapping[str, Any]) -> str:
-    """Say how busy each unit is, of a row of `table`: arithmetic 2%, device memory 18%; null columns are left out."""
+    """Say how busy each unit is, of a row of `over_elapsed`: arithmetic 2%, device memory 18%; null columns are left out."""
     names = UNITS if arithmetic_is_known(row) else {**UNITS, "sm_throughput": "loads and stores"}
     known = [f"{unit} {percent(row[column])}" for column, unit in names.items() if not pd.isna(row[column])]
+    if rarely_active(row) and row.get("l1_active"):
+        known[-1] += f" ({percent(row['l1_active'])} while multiprocessors are active)"
     return ", ".join([*known, *([f"tensor cores {percent(row['tensor_pipe'])}"] if not pd.isna(row["tensor_pipe"]) else [])])
+
+
+def rarely_active(row: Mapping[str, Any]) -> bool:
+    """Return whether multiprocessors are idle for a good part of the cycles, of a row of `over_elapsed`; False if unknown."""
+    active = row.get("active")
+    return active is not None and bool(active < OFTEN)
 
 
 def percent(share: float) -> str:

@@ -1,7 +1,8 @@
 """What limits a kernel, according to its hardware counters and its launch: a busy unit, or what keeps all units waiting.
 
 Nsight Compute's "Compute (SM) Throughput" is the share of the busiest pipe of a multiprocessor, which may be that of loads and
-stores: then it says nothing about arithmetic.
+stores: then it says nothing about arithmetic. Its "L1/TEX Cache Throughput" is of the cycles in which multiprocessors are active:
+a grid that fills few of them is named before a cache that they keep busy.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any
 
 import pandas as pd
 
-from kernelscope.analysis.device import counters, occupancy
+from kernelscope.analysis.device import counters, launches, occupancy
+from kernelscope.analysis.device.launches import many
 from kernelscope.analysis.kernels.short_names import short
 from kernelscope.analysis.trace import Trace
 
@@ -20,10 +22,12 @@ _BUSY = {"sm_throughput": 0.8, "dram_throughput": 0.6, "l2_throughput": 0.6, "l1
 _REACHED = 0.9  # of a unit's peak: the most that kernels reach
 _HALF = 0.5  # of the time: what is saved if the counters do not show how busy arithmetic is
 _LOW = 0.5  # occupancy: a lower one hides few waits
+_NOTABLE = 0.4  # of the peak of the first-level cache, if it is the busiest unit
+_SAME = 0.02  # of a share: shares that differ by less are of one unit
 _UNEVEN = 0.7  # of the theoretical occupancy
 _DIVERGED, _WARP = 24, 32  # threads of a warp
+_NO_START_NS = 20_000  # of shorter kernels, starting and ending is a good part
 _SPARE = 0.7  # of the busy cache's share: with less, memory behind it does not limit
-_FEW_BLOCKS = 8  # every GPU has more multiprocessors
 _OF_UNIT = {
     "sm_throughput": "only fewer or cheaper instructions make it faster",
     "dram_throughput": "only fewer bytes make it faster",
@@ -39,6 +43,7 @@ _OF_LIMITER = {
 }
 _MORE_BLOCKS = "launch more blocks: split the work further, or batch several problems into one launch"
 _MORE_THREADS = "launch blocks of 128 to 256 threads, and more of them"
+_THEN_CACHE = f"Active multiprocessors keep the L1 cache busy, too: {_OF_UNIT['l1_throughput']}"
 _RECORD_ALL = "record it with `ncu --set full`, which shows how many warps are resident, and what they wait for"
 _DIVERGENCE = "let threads of a warp take the same path: sort or group the work, or move the condition out of the kernel"
 _BALANCE = "give all blocks and warps the same amount of work, or make blocks smaller"
@@ -54,7 +59,8 @@ class Limit:
     """What limits a kernel.
 
     title: in a sentence. saves: the share of its time that a remedy could save at most; 0 if it uses the device well. estimate:
-    how that was worked out. evidence: sentences with numbers. remedy: what to do.
+    how that was worked out. evidence: sentences with numbers. remedy: what to do. of_grid: whether it is launched too small.
+    unclear: whether the counters do not tell why it waits.
     """
 
     title: str
@@ -62,11 +68,23 @@ class Limit:
     saves: float = 0.0
     estimate: str = ""
     evidence: list[str] = field(default_factory=list)
+    of_grid: bool = False
+    unclear: bool = False
+
+
+@dataclass(frozen=True)
+class _Wait:
+    """Why a kernel keeps no unit busy, in words, and what to do. of_grid, unclear: see Limit."""
+
+    why: str
+    remedy: str
+    of_grid: bool = False
+    unclear: bool = False
 
 
 def of(trace: Trace, row: Mapping[str, Any]) -> Limit | None:
-    """Return what limits a kernel, given its row of `counters.table`; None if the counters do not tell."""
-    name = short(row["kernel"])
+    """Return what limits a kernel, given its row of `counters.over_elapsed`; None if the counters do not tell."""
+    name = called(row["kernel"])
     busy = {unit: float(row[unit]) for unit in counters.UNITS if not pd.isna(row[unit])}
     tensor = 0.0 if pd.isna(row["tensor_pipe"]) else float(row["tensor_pipe"])
     if "sm_throughput" not in busy:
@@ -78,15 +96,52 @@ def of(trace: Trace, row: Mapping[str, Any]) -> Limit | None:
     unit = max(busy, key=busy.__getitem__) if busy else "sm_throughput"
     if arithmetic >= max(_BUSY["sm_throughput"], *(share for key, share in busy.items() if key != "sm_throughput"), 0.0):
         return Limit(f"{name} keeps arithmetic busy, {arithmetic:.0%} of its peak", _OF_UNIT["sm_throughput"])
-    if busy and busy[unit] >= _BUSY[unit]:
+    launch = launches.of(trace, row)
+    starved = unit == "l1_throughput" and launch.is_too_small and (launch.active is None or launch.active < counters.OFTEN)
+    if busy and busy[unit] >= _BUSY[unit] and not starved:
         return _of_unit(name, unit, busy, arithmetic if "sm_throughput" in busy or tensor else None)
-    most = max(pipe, tensor, _or_zero(row["memory_throughput"]), *busy.values())
-    waits = _waits(trace, row)
-    if waits is None or most >= _REACHED:
+    if starved and launch.active is None:
+        del busy["l1_throughput"]  # what it is of all cycles is unknown
+    return _waiting(name, launch, row, busy, max(pipe, tensor))
+
+
+def _waiting(name: str, launch: launches.Launch, row: Mapping[str, Any], busy: Mapping[str, float], pipe: float) -> Limit | None:
+    """Return the limit of a kernel that keeps no unit busy; None if its counters do not tell. pipe: the busiest pipe's share."""
+    wait = _waits(launch, row)
+    if wait is None:
         return None
-    saves = 1 - most / _REACHED
+    most, but = _most(row, busy, pipe, without_cache=False), ""
     idle = f"{name} keeps no unit busy" if most < min(_BUSY.values()) else f"{name} keeps its units only partly busy"
-    return Limit(f"{idle}: {waits[0]}", waits[2], saves, f"if its busiest unit reached {_REACHED:.0%} of its peak", waits[1])
+    remedy = wait.remedy
+    if wait.of_grid and _keeps_cache_busy(row, busy):
+        most, but, remedy = _most(row, busy, pipe, without_cache=True), " but the L1 cache", f"{remedy}. {_THEN_CACHE}"
+    if most >= _REACHED:
+        return None
+    estimate = f"if its busiest unit{but} reached {_REACHED:.0%} of its peak"
+    evidence = _evidence(launch, row, wait.of_grid)
+    return Limit(f"{idle}: {wait.why}", remedy, 1 - most / _REACHED, estimate, evidence, wait.of_grid, wait.unclear)
+
+
+def _keeps_cache_busy(row: Mapping[str, Any], busy: Mapping[str, float]) -> bool:
+    """Return whether the first-level cache is what active multiprocessors keep busy."""
+    share = _or_zero(row.get("l1_active"))
+    busiest = bool(busy) and max(busy, key=busy.__getitem__) == "l1_throughput"
+    return share >= _BUSY["l1_throughput"] or (busiest and share >= _NOTABLE)
+
+
+def _most(row: Mapping[str, Any], busy: Mapping[str, float], pipe: float, without_cache: bool) -> float:
+    """Return the share of the busiest unit. without_cache: leave out the first-level cache, also as that of memory or pipes."""
+    shares = [_or_zero(row["memory_throughput"]), pipe, *busy.values()]
+    if not without_cache or "l1_throughput" not in busy:
+        return max(shares)
+    l1 = busy["l1_throughput"]
+    return max((share for share in shares if abs(share - l1) > _SAME * max(share, l1)), default=0.0)
+
+
+def called(kernel: object) -> str:
+    """Return a kernel's short name for sentences; of a capture that has none, the kernel."""
+    name = short(kernel)
+    return "the kernel" if name.startswith("(kernel ") else name
 
 
 def _of_unit(name: str, unit: str, busy: Mapping[str, float], arithmetic: float | None) -> Limit:
@@ -102,65 +157,74 @@ def _of_unit(name: str, unit: str, busy: Mapping[str, float], arithmetic: float 
     return Limit(f"{title}, and little else", _OF_UNIT[unit], saves, estimate)
 
 
-def _waits(trace: Trace, row: Mapping[str, Any]) -> tuple[str, list[str], str] | None:
-    """Return why a kernel keeps no unit busy, numbers that show it, and what to do; None if a library's kernel is as built."""
-    launch, limit = _launch(trace, row)
-    blocks, threads = _size(launch["grid"]), _size(launch["block"])
-    theoretical = _or_zero(row["theoretical_occupancy"]) or (limit.occupancy if limit else 0.0)
-    achieved, active = _or_zero(row["achieved_occupancy"]), _or_zero(row["threads_per_warp"])
-    waves = _or_zero(row["waves"]) or (limit.waves if limit and limit.waves else 0.0)
-    said = (
-        [f"Resident warps: at most {theoretical:.0%} of what a multiprocessor can hold{_limited(limit)}."] if theoretical else []
+def _waits(launch: launches.Launch, row: Mapping[str, Any]) -> _Wait | None:
+    """Return why a kernel keeps no unit busy, and what to do; None if a library's kernel is as built."""
+    limit = launch.occupancy
+    theoretical, achieved, active = (
+        _theoretical(launch, row),
+        _or_zero(row["achieved_occupancy"]),
+        _or_zero(row["threads_per_warp"]),
     )
-    said += [f"On average {achieved:.0%} are resident."] if achieved else []
-    said += [f"Of 32 threads of a warp {active:.3g} are active."] if active and active < _DIVERGED else []
-    if 0 < blocks < _FEW_BLOCKS or 0 < waves < 1:
-        much = [f"Its blocks fill {counters.percent(waves)} of what the device can hold at once."] if waves else []
-        many = [f"It is launched in {_many(blocks, 'block')} of {_many(threads, 'thread')}."] if blocks and threads else []
-        remedy = _MORE_THREADS if 0 < threads < _WARP else _MORE_BLOCKS
-        return "its grid is too small", [*many, *much, *said], remedy
-    if isinstance(launch["library"], str):
+    if launch.is_too_small:
+        remedy = _MORE_THREADS if 0 < launch.threads < _WARP else _MORE_BLOCKS
+        return _Wait(_small(launch), remedy, of_grid=True)
+    if launch.library is not None:
         return None
     if theoretical and theoretical < _LOW and limit:
-        return f"{limit.limiter} limit its warps to {theoretical:.0%}", said, _OF_LIMITER[limit.limiter]
+        return _Wait(f"{limit.limiter} limit its warps to {theoretical:.0%}", _OF_LIMITER[limit.limiter])
     if active and active < _DIVERGED:
-        return "threads of a warp take different paths", said, _DIVERGENCE
+        return _Wait("threads of a warp take different paths", _DIVERGENCE)
     if "atomic" in str(row["kernel"]).lower():
-        return "its atomic operations wait for one another", said, _ATOMICS
+        return _Wait("its atomic operations wait for one another", _ATOMICS)
+    if launch.is_uneven and row["duration_ns"] / row["count"] >= _NO_START_NS:
+        return _Wait("its blocks end at different times", _BALANCE)
     if not theoretical or not achieved:
-        return "what it waits for was not recorded", said, _RECORD_ALL
+        return _Wait("what it waits for was not recorded", _RECORD_ALL, unclear=True)
     if achieved < _UNEVEN * theoretical:
-        return "its blocks end at different times", said, _BALANCE
-    return "its warps wait, for memory or for one another", said, _INDEPENDENT
+        return _Wait("its blocks end at different times", _BALANCE)
+    return _Wait("its warps wait, for memory or for one another", _INDEPENDENT)
 
 
-def _many(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _small(launch: launches.Launch) -> str:
+    """Say that a grid is too small, with the multiprocessors that it leaves idle, if they are known."""
+    what = "its grid and its blocks are too small" if 0 < launch.threads < _WARP else "its grid is too small"
+    if launch.idle_processors:
+        left = f"{launch.idle_processors} of {launch.processors} multiprocessors idle"
+        return f"{what} ({many(launch.blocks, 'block')}, {left})"
+    rarely = launch.active is not None and launch.active < counters.OFTEN
+    return f"{what} (multiprocessors are active in {counters.percent(launch.active or 0)} of the cycles)" if rarely else what
+
+
+def _evidence(launch: launches.Launch, row: Mapping[str, Any], of_grid: bool) -> list[str]:
+    """Return numbers that show why a kernel keeps no unit busy. of_grid: whether its grid is too small."""
+    theoretical, achieved, active = (
+        _theoretical(launch, row),
+        _or_zero(row["achieved_occupancy"]),
+        _or_zero(row["threads_per_warp"]),
+    )
+    said = []
+    if of_grid:
+        said += [f"It is launched in {launch.sizes}{_on(launch)}."] if launch.sizes else []
+        said += [f"Its blocks fill {counters.percent(launch.waves)} of what the device can hold at once."] if launch.waves else []
+    if counters.rarely_active(row) and (launch.idle_processors or not of_grid):
+        said.append(f"Multiprocessors are active in {counters.percent(row['active'])} of the cycles, the mean of all.")
+    if theoretical:
+        said.append(f"Resident warps: at most {theoretical:.0%} of what a multiprocessor can hold{_limited(launch.occupancy)}.")
+    said += [f"On average {achieved:.0%} are resident."] if achieved else []
+    return [*said, *([f"Of 32 threads of a warp {active:.3g} are active."] if active and active < _DIVERGED else [])]
+
+
+def _on(launch: launches.Launch) -> str:
+    return f" on {launch.processors} multiprocessors" if launch.processors else ""
+
+
+def _theoretical(launch: launches.Launch, row: Mapping[str, Any]) -> float:
+    return _or_zero(row["theoretical_occupancy"]) or (launch.occupancy.occupancy if launch.occupancy else 0.0)
 
 
 def _or_zero(value: Any) -> float:
-    return 0.0 if pd.isna(value) else float(value)
+    return 0.0 if value is None or pd.isna(value) else float(value)
 
 
 def _limited(limit: occupancy.Occupancy | None) -> str:
     return f", limited by {limit.limiter}" if limit and limit.occupancy < 1 else ""
-
-
-def _size(extent: Any) -> int:
-    """Return the product of sizes such as 4,2,1; 0 if unknown."""
-    result = 1
-    for size in str(extent).split(",") if isinstance(extent, str) else ["0"]:
-        result *= int(size)
-    return result
-
-
-def _launch(trace: Trace, row: Mapping[str, Any]) -> tuple[dict[str, Any], occupancy.Occupancy | None]:
-    """Return the kernel's longest launch, and its occupancy, None if unknown."""
-    kernels = trace.kernels
-    mine = kernels[((kernels["name"] == row["kernel"]) & (kernels["device"] == row["device"])).fillna(False).to_numpy(bool)]
-    longest = mine.iloc[int(mine["duration_ns"].to_numpy(float).argmax())]
-    fields = ("device", "grid", "block", "registers", "shared_memory", "library")
-    launch = {name: None if pd.isna(longest[name]) else longest[name] for name in fields}
-    devices = {str(entry["device"]): entry for entry in trace.info.get("devices") or []}
-    result = occupancy.of_row(launch, devices.get(str(row["device"]), {}))
-    return launch, result if isinstance(result, occupancy.Occupancy) else None

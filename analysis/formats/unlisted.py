@@ -1,7 +1,7 @@
 """The part of a summary's total that its rows lack: people cut lists short, and the remaining percentages reveal the total.
 
 A row's time divided by its percentage gives the total, as precisely as the percentage is printed: the total lies where all rows
-agree.
+agree. How little of it they are does not matter: what was not printed may be most of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from kernelscope.analysis.trace import UNLISTED
 Floats = npt.NDArray[np.float64]
 
 _WHOLE = 0.99  # of the total: rows that add up to this much are complete, as far as percentages show
-_LEAST = 0.3  # of the total: rows that add up to less say too little about it
 _UNSURE = 0.05  # of the total: the largest error that rounding may leave in it
 _FINEST = 1e-4  # percent: tools compute percentages in floating point
 _MOST = 2.0**62  # ns
@@ -62,13 +61,13 @@ def of(durations: pd.Series, percentages: pd.Series, step: int = 1) -> Unlisted:
         return Unlisted()
     times = durations.to_numpy(dtype=np.float64)
     parts, halves = shares
-    total, listed = _total(times, parts, halves, step), times.sum()
+    total, listed = _total(times, parts, halves, step) or _of_whole_percents(times, parts, step), times.sum()
     if total is None or not np.isfinite(total.high):
         share = float(parts.sum()) / 100
         return Unlisted(note=_part(share)) if 0 < share < _WHOLE else Unlisted()
     if listed >= _WHOLE * total.low:
         return Unlisted()
-    if listed < _LEAST * total.best or total.error > _UNSURE * total.best:
+    if total.error > _UNSURE * total.best:
         return Unlisted(note=_part(listed / total.best))
     rest = round(total.best - listed)
     row = pd.DataFrame({"name": [UNLISTED], "kind": ["unknown"], "count": [1], "duration_ns": pd.array([rest], "Int64")})
@@ -100,6 +99,12 @@ def _total(times: Floats, parts: Floats, halves: Floats, step: int) -> _Total | 
         return None
     best = min(max(100 * float(times.sum() / parts.sum()), low), high)
     return _Total(best, low, high) if best < _MOST else None
+
+
+def _of_whole_percents(times: Floats, parts: Floats, step: int) -> _Total | None:
+    """Return the total if percentages that are all whole were rounded to whole ones: nsys 2020 prints 18.6 as 19.0."""
+    whole = bool((parts == np.rint(parts)).all())
+    return _total(times, parts, np.full(len(parts), 0.5), step) if whole else None
 
 
 def _part(share: float) -> str:

@@ -125,6 +125,8 @@ _REDUCED = re.compile(r"\bReduceOp<(?:\w+::)?(" + _LONGEST_FIRST + r")(?!\w)")
 _MIXED = re.compile(
     r"^[\w:]*gemmEx\w*(?:<\w+, *(" + "|".join(sorted({**FLOATING, **INTEGERS}, key=len, reverse=True)) + r")(?!\w))?"
 )
+# cuDNN's first convolutions are named after sgemm whatever they multiply; the first type is that of the input
+_CONVOLVED = re.compile(r"\b\w*convolve_sgemm<(?:(" + _LONGEST_FIRST + r")(?!\w))?")
 # a lambda computes in the type that it takes; the function around it may take other numbers
 _LAMBDA = re.compile(r"lambda\((?:bool, )?(" + _LONGEST_FIRST + r")(?!\w)")
 _TYPE = re.compile(r"(?<!\w)(" + _LONGEST_FIRST + r")(?!\w)")
@@ -149,6 +151,8 @@ def dtype(spelled: str, kind: str | None = None) -> str | None:
         return traits["named"] or ("f16" if traits["half"] else "s8")
     if mixed := _MIXED.search(spelled):
         return (FLOATING | INTEGERS).get(mixed[1])
+    if convolved := _CONVOLVED.search(spelled):
+        return FLOATING.get(convolved[1])
     coded = _WRAPPED.search(spelled) or _NAME.match(spelled)
     if coded and (result := _CODES.first_match(coded[0])):
         return CODES[result[0]][1]

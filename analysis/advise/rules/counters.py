@@ -10,7 +10,7 @@ import pandas as pd
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
-from kernelscope.analysis.device import counters, limits
+from kernelscope.analysis.device import counters, launches, limits
 
 TOPIC = "kernel efficiency"
 _LARGE = 0.05  # of the step: shorter kernels are not looked at
@@ -27,6 +27,7 @@ def inefficient(subject: Subject) -> list[Advice]:
         if not limit.saves or not ns:
             continue
         evidence = [f"It takes {words.share(subject, ns)}.", f"Of their peaks it uses: {counters.shares(row)}.", *limit.evidence]
+        evidence += launches.rules(subject.trace, row["kernel"]) if limit.of_grid or limit.unclear else []
         result.append(
             Advice(TOPIC, limit.title, ns * limit.saves, limit.estimate, evidence, limit.remedy, _LINK, words.ids(rows))
         )
@@ -45,7 +46,7 @@ def _limits(subject: Subject) -> Iterator[tuple[dict[str, Any], limits.Limit]]:
     table = counters.table(subject.trace)
     table = table[(table["device"] == subject.device).fillna(False) & (table["duration_ns"] >= _LARGE * subject.step_ns)]
     for row in table.to_dict("records"):
-        known = {str(key): value for key, value in row.items()}
+        known = counters.over_elapsed(subject.trace, {str(key): value for key, value in row.items()})
         limit = None if all(pd.isna(known[unit]) for unit in counters.UNITS) else limits.of(subject.trace, known)
         if limit is not None:
             yield known, limit

@@ -6,9 +6,10 @@ import numpy as np
 
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase
-from kernelscope.analysis.trace import MAIN
+from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
 _OTHER_WORK = 1.5  # times as many products, convolutions and attentions: another program, or another unit of work
+_HELPERS = r"(?i)offsets?kernel|generatewinogradtiles"  # of convolutions, beside the kernel that computes
 _ALIKE = 0.02  # numbers of executions within this share of each other are equal
 _MOST = 0.6  # of the time of either side must be in kernels whose numbers differ by one factor
 _LEAST = 3  # different kernels: fewer say nothing about the whole
@@ -16,8 +17,19 @@ _LEAST = 3  # different kernels: fewer say nothing about the whole
 
 def differ(case: DeviceCase) -> list[str]:
     """Return a sentence on the amount of work if it differs so much that this alone may be the cause."""
-    said = _of_repeats(case) or _of_main(case)
+    said = _of_gradients(case) or _of_repeats(case) or _of_main(case)
     return [said] if said else []
+
+
+def _of_gradients(case: DeviceCase) -> str | None:
+    """Return a sentence if only one side computes gradients, of convolutions, as kernels of products do not show it."""
+    times = {key: case.all_kernels(CONVOLUTIONS).groupby("kind")[f"{key}_ns"].sum() for key in SIDES}
+    for key, other in (SIDES, SIDES[::-1]):
+        mine, its = (float(times[one].drop("convolution forward", errors="ignore").sum()) for one in (key, other))
+        forward = float(times[other].get("convolution forward", 0.0))
+        if mine and forward and not its and not case.unlisted_ns(other):
+            return f"{key.upper()} computes gradients of convolutions ({words.duration(mine)}), {other.upper()} none"
+    return None
 
 
 def _of_main(case: DeviceCase) -> str | None:
@@ -25,6 +37,7 @@ def _of_main(case: DeviceCase) -> str | None:
     if any(len(side.trace.graphs) for side in (case.a, case.b)) or any(case.unlisted_ns(key) for key in SIDES):
         return None
     main = case.without_wrappers(case.all_kernels(MAIN))
+    main = main[~main["name"].astype("string").str.contains(_HELPERS).fillna(False).to_numpy(bool)]
     weight = np.where(main["kind"] == "attention", 2.0, 1.0)
     a, b = (float((main[f"{key}_count"] * weight).sum()) for key in SIDES)
     if max(a, b) < 2 or max(a, b) <= _OTHER_WORK * min(a, b):

@@ -124,7 +124,11 @@ class DeviceCase:
         """Whether both ran on the same model of device, as far as known."""
         if self.on_cpu:
             return False
-        return self.a.hardware is None or self.b.hardware is None or self.a.hardware == self.b.hardware
+        if self.a.makes and self.b.makes and not self.a.makes & self.b.makes:
+            return False
+        facts = ((self.a.hardware, self.b.hardware), (self.a.capability, self.b.capability))
+        known = next((pair for pair in facts if None not in pair), None)
+        return known is None or known[0] == known[1]
 
     @property
     def faster(self) -> str | None:

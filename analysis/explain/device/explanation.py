@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes
-from kernelscope.analysis.accounting.device_account import COMPUTE, GRAPH, IDLE, KERNELS, TOTALS, WINDOW
+from kernelscope.analysis.accounting.device_account import COMPUTE, COPY, GRAPH, IDLE, KERNELS, TOTALS, WINDOW
 from kernelscope.analysis.accounting.statistics import Difference
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution import steps as finding_steps
@@ -157,9 +157,9 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
         "replaced": [_replacement(one) for one in case.replaced[:_REPLACED]],
         "matches": [],
         "network": None, "mode": None, "batch": None,
-        "differs": [*_other_ranks(case), *amounts.differ(case), *_unseen_work(case)], "differences": [],
+        "differs": [*_other_ranks(case), *amounts.differ(case)], "differences": [],
         "missing": {"a": _missing(a), "b": _missing(b)},
-        "devices": _devices(case),
+        "devices": _devices(case), "cut": _cut(case),
         "hidden": _hidden(case, findings), "calls": calls.sentence(case),
         "notes": [*_notes(case), *of_faults],
         "abstained": abstained, "to_find_out": to_find_out,
@@ -302,6 +302,8 @@ def _no_cause(case: DeviceCase, rows: pd.DataFrame, what: str, difference: tuple
         return f"the largest difference is idle time for the host ({what}): {pace.sentence(case)}"
     if off is not None and abs(delta) <= off:
         return f"the largest difference ({what}) varies as much from step to step (95%: {words.duration(off)})"
+    if case.totals and (rows["part"] == COPY).all() and (rows["a_count"] == rows["b_count"]).all():
+        return f"the largest difference ({what}) is in as many copies on both sides, whose times vary from run to run"
     if case.stands_out(rows):
         return f"the largest difference ({what}) can have several causes, and the captures do not show which"
     return f"the largest difference ({what}) is no larger than two runs of one program can differ by"
@@ -326,18 +328,17 @@ def _other_ranks(case: DeviceCase) -> list[str]:
     return [f"{sizes[0]} ranks in A, {sizes[1]} in B"] if None not in sizes and sizes[0] != sizes[1] else []
 
 
-def _unseen_work(case: DeviceCase) -> list[str]:
+def _cut(case: DeviceCase) -> str | None:
     """Return a sentence if one side's totals were cut and show none of the other's products, convolutions and attentions."""
     main = case.all_kernels(MAIN)
     took = {key: float(main[f"{key}_ns"].sum()) for key in SIDES}
     for key, other in (SIDES, SIDES[::-1]) if case.totals else ():
         large = took[other] > _GOOD_PART * case.side(other).account.step_ns
         if case.unlisted_ns(key) and not took[key] and large:
-            return [
-                f"{key.upper()} prints no products, convolutions or attention, which take {words.duration(took[other])} in "
-                f"{other.upper()}: its table may not show what computes them"
-            ]
-    return []
+            kinds = words.listed(str(kind) for kind in main["kind"].unique())
+            there = f"{words.duration(took[other])} in {other.upper()}"
+            return f"{key.upper()}'s table was cut: it prints no {kinds} ({there}); print all rows"
+    return None
 
 
 def _devices(case: DeviceCase) -> str | None:

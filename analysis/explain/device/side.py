@@ -14,6 +14,8 @@ from kernelscope.analysis.attribution.steps.model import critical_device
 from kernelscope.analysis.explain.trace_layers import range_label
 from kernelscope.analysis.trace import Trace, conform
 
+_ACCELERATORS = {"cuda", "rocm", "npu", "xpu", "mtia", "tpu"}
+
 
 @dataclass(frozen=True)
 class CaptureSide:
@@ -53,6 +55,23 @@ class DeviceSide:
         device = critical_device(self.trace) or self.account.device
         device = "a device without a name" if device == ALL else device
         return "the CPU" if self.on_cpu else f"{device} ({self.hardware})" if self.hardware else device
+
+    @property
+    def capability(self) -> str | None:
+        """The device's compute capability, in words; None if unknown."""
+        number = _fact_of(self.trace, self.account.device, "compute_capability")
+        return f"compute capability {number}" if number else None
+
+    @property
+    def model(self) -> str:
+        """The device's name, else its compute capability, else what the side computes on."""
+        return self.hardware or self.capability or self.computes_on
+
+    @property
+    def makes(self) -> set[str]:
+        """The kinds of accelerators that ran kernels, such as cuda or npu."""
+        devices = self.trace.kernels["device"].dropna().unique()
+        return {str(device).partition(":")[0] for device in devices} & _ACCELERATORS
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -141,7 +160,12 @@ def takes_all(a: Trace, b: Trace) -> bool:
 
 def hardware_of(trace: Trace, device: str) -> str | None:
     """Return a device's name; if the capture does not name it, that of its accelerators, if they share one; else None."""
-    named = [one for one in trace.info.get("devices") or [] if isinstance(one, dict) and one.get("name")]
-    mine = [str(one["name"]) for one in named if one.get("device") == device]
-    others = [str(one["name"]) for one in named if one.get("device") != "cpu"]
+    return _fact_of(trace, device, "name")
+
+
+def _fact_of(trace: Trace, device: str, fact: str) -> str | None:
+    """Return a fact of a device, or of all accelerators that have it if it is the same; None if unknown."""
+    known = [one for one in trace.info.get("devices") or [] if isinstance(one, dict) and one.get(fact)]
+    mine = [str(one[fact]) for one in known if one.get("device") == device]
+    others = [str(one[fact]) for one in known if one.get("device") != "cpu"]
     return mine[0] if mine else others[0] if len(set(others)) == 1 else None

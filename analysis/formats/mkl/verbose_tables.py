@@ -30,9 +30,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 
 from kernelscope.analysis.files import stream
 
+_TIME = r"\d+(?:\.\d*)?(?:[eE][-+]?\d+)?\s*(?:ns|us|ms|s)"
+_BOLD = rf"(\)|,[^(),\s]*)\s+\*\*({_TIME})\*\*(\s|$)"  # as people mark times in Markdown
+# MKL cuts long lists of arguments, as those of SGEMM_BATCH, with the bracket; the last one may be cut, too
+_CUT = rf"^({stream.MKL_START}\s*\w+\((?:[^(),\s]*,)+)[^(),\s]*\s+({_TIME}\s+CNR:)"
 _CALL = (
     rf"^{stream.MKL_START}\s*(?P<function>\w+)\((?P<arguments>.*)\)\s+"
     r"(?P<value>\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(?P<unit>ns|us|ms|s)(?:\s(?P<rest>.*))?$"
@@ -74,6 +79,8 @@ _KINDS = tuple(
 def parse(lines: pd.DataFrame) -> pd.DataFrame:
     """Return the calls (columns above) in the library's lines of a stream, as returned by stream.split."""
     strings = stream.strings_of(lines["text"])
+    for pattern, plain in ((_BOLD, r"\1 \2\3"), (_CUT, r"\1) \2")):
+        strings = pc.replace_substring_regex(strings, pattern=pattern, replacement=plain)
     numbers = lines["line_number"].to_numpy(np.int64)
     fields = stream.extract(strings, _CALL)
     durations = fields["value"].astype("float64").to_numpy(na_value=np.nan) * fields["unit"].map(_UNIT_NS).to_numpy("float64")
@@ -157,7 +164,8 @@ def _product(base: str, values: Sequence[str]) -> dict[str, Any]:
     if base.startswith("GEMM_PACK"):
         return {}
     if base.startswith("GEMM"):
-        batch = int(values[-1]) if base.endswith("STRIDED") and _NUMBER.fullmatch(values[-1]) else 1
+        last = int(values[-1]) if _NUMBER.fullmatch(values[-1]) else None
+        batch = last if base.endswith("STRIDED") else 1
         return _sized(flags, sizes, batch)
     if base == "GEMV" and len(sizes) >= 2 and flags:
         rows, inner = (sizes[1], sizes[0]) if flags[0] != "N" else (sizes[0], sizes[1])

@@ -18,7 +18,7 @@ import pyarrow.compute
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import stream
 from kernelscope.analysis.files.head import Head
-from kernelscope.analysis.formats.ncu import tables
+from kernelscope.analysis.formats.ncu import rules, tables
 from kernelscope.analysis.formats.ncu.tables import NcuOutput
 from kernelscope.analysis.trace import Trace, conform
 
@@ -45,6 +45,10 @@ _REGISTERS = ("launch__registers_per_thread", "Registers Per Thread")
 _STATIC = ("launch__shared_mem_per_block_static", "Static Shared Memory Per Block")
 _DYNAMIC = ("launch__shared_mem_per_block_dynamic", "Dynamic Shared Memory Per Block")
 _PROCESSORS = ("launch__sm_count", "# SMs", "device__attribute_multiprocessor_count")
+_BLOCKS = ("launch__grid_size", "Grid Size")
+_WAVES = ("launch__waves_per_multiprocessor", "Waves Per SM")
+_OF_WAVES = 0.005  # waves are printed with two decimals
+_RESIDENT = r"Block Limit .+|launch__occupancy_limit_(?:blocks|registers|shared_mem|warps|barriers)"
 _REPLAY = (
     "Nsight Compute runs each kernel several times for its counters, with caches flushed and clocks fixed as configured: there "
     "is no timeline, and durations are those of these runs"
@@ -74,7 +78,7 @@ def trace_of(path: Path, output: NcuOutput, form: str) -> Trace:
     diagnostics = {"lines of ncu's table that cannot be read": output.damaged}
     metrics = _metrics(output, diagnostics)
     kernels = _kernels(output, metrics)
-    timed = kernels["duration_ns"].notna().to_numpy()
+    timed, told = kernels["duration_ns"].notna().to_numpy(), rules.kept(output.rules, kernels)
     if not timed.any():
         raise EvidenceError(f"{path}: none of {len(output.launches):,} launches has a duration{_without_duration(output)}")
     diagnostics["launches without a duration, left out with their metrics"] = int((~timed).sum())
@@ -84,7 +88,7 @@ def trace_of(path: Path, output: NcuOutput, form: str) -> Trace:
     return Trace(
         kernels=conform("kernels", kernels),
         metrics=conform("metrics", metrics[metrics["kernel"] >= 0].sort_values("kernel", kind="stable", ignore_index=True)),
-        info=_info(output, metrics, form),
+        info=_info(output, metrics, form, told),
         diagnostics={name: count for name, count in diagnostics.items() if count},
     )
 
@@ -205,10 +209,26 @@ def _extent(texts: pd.Series) -> pd.Series:
     return parts[0] + "," + parts[1] + "," + parts[2]
 
 
-def _info(output: NcuOutput, metrics: pd.DataFrame, form: str) -> dict[str, Any]:
-    """Return what is known about the capture, without the names of hosts and programs that every row of the table repeats."""
+def _processors(output: NcuOutput, metrics: pd.DataFrame) -> pd.Series:
+    """Return each launch's number of multiprocessors: as printed, by a rule, or what its waves fit alone; NaN if unknown."""
+    count = len(output.launches)
+    stated = _of_launches(metrics, _PROCESSORS, count).fillna(rules.processors(output.rules, count))
+    limits = metrics[metrics["metric"].astype("string").str.fullmatch(_RESIDENT).fillna(False).to_numpy(bool)]
+    resident = limits.groupby("launch")["value"].min().reindex(range(count))
+    waves = _of_launches(metrics, _WAVES, count)
+    filled = _of_launches(metrics, _BLOCKS, count) / resident.where(resident > 0)
+    least = (filled / (waves + _OF_WAVES)).apply(np.ceil)
+    most = (filled / (waves - _OF_WAVES).where(waves > _OF_WAVES)).apply(np.floor)
+    return stated.fillna(least.where((least == most) & (least > 0)))
+
+
+def _info(output: NcuOutput, metrics: pd.DataFrame, form: str, told: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what is known about the capture, without the names of hosts and programs that every row of the table repeats.
+
+    told: what Nsight Compute's rules say.
+    """
     capability = output.launches.get("CC", pd.Series(None, index=output.launches.index, dtype="str")).fillna("")
-    processors = _of_launches(metrics, _PROCESSORS, len(output.launches))
+    processors = _processors(output, metrics)
     number = _whole(output.launches.get("Device", pd.Series(None, index=output.launches.index, dtype="str"))).astype("string")
     named = pd.DataFrame({"device": ("cuda:" + number).fillna("cuda"), "capability": capability, "processors": processors})
     devices: list[dict[str, Any]] = []
@@ -227,6 +247,8 @@ def _info(output: NcuOutput, metrics: pd.DataFrame, form: str) -> dict[str, Any]
         "unavailable": {"times": "Nsight Compute runs each kernel several times: it has durations, but no times"},
         "notes": [_REPLAY],
     }
-    if output.advice:
-        info["not_read"] = {"advice of rules": output.advice}
+    if told:
+        info["rules"] = told
+    if output.advice > len(told):
+        info["not_read"] = {"advice of rules": output.advice - len(told)}
     return info

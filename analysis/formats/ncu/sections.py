@@ -16,7 +16,7 @@ import pandas as pd
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import stream
 from kernelscope.analysis.files.head import Head
-from kernelscope.analysis.formats.ncu import printed
+from kernelscope.analysis.formats.ncu import printed, rules
 from kernelscope.analysis.formats.ncu.tables import NcuOutput
 from kernelscope.analysis.trace import Trace
 
@@ -30,7 +30,6 @@ _PROCESS = re.compile(r"^\s*\[(?P<process>\d+)\] [^@]{1,4000}@\S{1,300}\s*$")
 _SECTION = re.compile(r"^\s*Section: (?P<name>\S.*)$")
 _DASHES = re.compile(r"^\s*-{3,}(?: -{3,}){2,}\s*$")
 _MARK = re.compile(r"Section: |, Stream \d|, Invocations \d|---|^\s*\[\d+\] |^\s*(?:OPT|WRN|INF|ERR)  ")
-_RULE = re.compile(r"^\s*(?:OPT|WRN|INF|ERR) {2,}\S")
 _HEAD = re.compile(r"^\s*Metric Name +Metric Unit +(?:Metric Value|Minimum +Maximum +Average)\s*$")
 UNNAMED = "(kernel without a name)"  # of a page that was copied without the line above its sections
 _VALUES = ("Metric Value", "Average")
@@ -42,9 +41,9 @@ _FIELDS = {
 
 def matches(head: Head) -> bool:
     """Return whether the beginning or the end has a launch and a table of metrics."""
-    if not head.is_text or ("Section: " not in head.text and ", Context " not in head.text and ", Invocations " not in head.text):
+    if not head.is_text or not any(sign in head.text for sign in ("Section: ", ", Context ", ", Invocations ")):
         return False
-    lines = [line.rstrip() for line in head.text.splitlines()]
+    lines = [line.rstrip() for line in head.tables_text.splitlines()]
     begins = any(map(_launch, lines)) or any(map(_HEAD.match, lines))
     return begins and any(map(_DASHES.match, lines))
 
@@ -64,10 +63,13 @@ def parse(lines: Sequence[str]) -> NcuOutput:
     metrics: list[tuple[int, str | None, str, str, str]] = []
     process = section = None
     seen: set[str] = set()  # sections of the last launch
-    table = _Table()
-    for line in filter(None, map(str.rstrip, lines)):
-        if not table.is_open and not _MARK.search(line):
-            continue  # what the program prints
+    table, rule = _Table(), None
+    for line in map(str.rstrip, lines):
+        marked = bool(_MARK.search(line))
+        if not line or (not table.is_open and not marked):  # a rule's further lines, or what the program prints
+            rule = rule if line and rule is not None and rule.takes(line) else None
+            continue
+        rule = None
         if found := _PROCESS.match(line):
             process = found["process"]
         elif fields := _launch(line):
@@ -81,9 +83,11 @@ def parse(lines: Sequence[str]) -> NcuOutput:
             seen.add(section)
         elif _DASHES.match(line):
             table.dashes(line)
-        elif _RULE.match(line):
+        elif found := rules.BEGINS.match(line):
             output.advice += 1
             table = _Table()
+            rule = rules.Rule(len(launches) - 1, found["type"], [found["text"]])
+            output.rules.append(rule)
         elif launches and table.is_open and not table.is_head(line):
             name, unit, value = table.row(line)
             output.damaged += not (name and value)

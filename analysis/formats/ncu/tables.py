@@ -17,6 +17,7 @@ import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import text_tables
+from kernelscope.analysis.formats.ncu.rules import Rule, of_rows
 
 ID = "ID"
 KEYS = (
@@ -34,12 +35,14 @@ _NVTX = re.compile(r"Push/Pop|thread Domain|Start/Stop|Domain:", re.IGNORECASE)
 class NcuOutput:
     """The content of a file: launches (columns KEYS, as text) and metrics (launch, section, name, unit, value as text).
 
-    advice: rows of rules. damaged: lines of tables that cannot be parsed. header: whether there is a table at all.
+    advice: rows of rules. rules: what these say. damaged: lines of tables that cannot be parsed. header: whether there is a table
+    at all.
     """
 
     launches: pd.DataFrame = field(default_factory=pd.DataFrame)
     metrics: pd.DataFrame = field(default_factory=pd.DataFrame)
     advice: int = 0
+    rules: list[Rule] = field(default_factory=list)
     damaged: int = 0
     header: bool = False
 
@@ -65,7 +68,7 @@ def parse(lines: Sequence[str]) -> NcuOutput:
         rows = _rows(lines[at + 1 : end], header, output)
         if rows.empty:
             continue
-        result = _long(rows, header, output) if "Metric Name" in header else _wide(rows)
+        result = _long(rows, header, output, first) if "Metric Name" in header else _wide(rows)
         launches.append(result[0])
         metrics.append(result[1].assign(launch=result[1]["launch"] + first))
         first += len(result[0])
@@ -91,14 +94,15 @@ def _rows(lines: Sequence[str], header: Sequence[str], output: NcuOutput) -> pd.
     return frame.set_axis(list(header), axis=1).loc[:, lambda table: ~table.columns.duplicated()]
 
 
-def _long(rows: pd.DataFrame, header: Sequence[str], output: NcuOutput) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return launches and metrics of a page with a row for each metric."""
+def _long(rows: pd.DataFrame, header: Sequence[str], output: NcuOutput, first: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return launches and metrics of a page with a row for each metric. first: the number of its first launch in the file."""
     keys = [name for name in rows.columns if name in KEYS]
     by = [ID, "Process ID", "Kernel Name"] if ID in header else keys
     number = rows.groupby([name for name in by if name in rows], sort=False, dropna=False).ngroup()
     value = next(name for name in _VALUES if name in header)
     is_metric = (rows["Metric Name"].fillna("").str.strip() != "").to_numpy(dtype=bool)
     output.advice += int((~is_metric).sum())
+    output.rules += of_rows(rows[~is_metric], (number[~is_metric] + first).tolist())
     launches = rows[keys].groupby(number.to_numpy(), sort=True).first()
     nothing = pd.Series(None, index=rows.index, dtype="str")
     metrics = pd.DataFrame(

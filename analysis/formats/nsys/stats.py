@@ -244,6 +244,8 @@ class _StatsReader(printed_tables.TableRemarks):
         self.cut_noted = False  # whether a note gives the rows' share of the total
         self.count("lines of tables that cannot be read", table.unreadable)
         self.none_of(table.unreadable + table.cut)
+        if table.foreign:
+            self.useless = [f"{why} (they seem to be in a locale's format; LC_ALL=C gives plain ones)" for why in self.useless]
 
     def ns(self, column: str) -> pd.Series:
         """Return a column of times in ns; all null if the table has no such column."""

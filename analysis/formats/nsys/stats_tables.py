@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import stream, text_tables
 from kernelscope.analysis.formats import unlisted
+from kernelscope.analysis.formats.nsys import local_numbers
 
 # reports whose names changed in 2023.1
 _NEW_NAMES = {
@@ -83,7 +84,8 @@ class StatsTable:
 
     report: the report's name since 2023, None if the file does not say. input: the file from which the report was made, as
     printed. options: the report's options, such as "nvtx-name:base". line: the line of the header, counted from 1. unreadable:
-    lines of the table that are not rows; cut: further lines that say that rows were cut out, as "(...)" does.
+    lines of the table that are not rows; cut: further lines that say that rows were cut out, as "(...)" does. foreign: whether
+    no line is a row, and their numbers seem to be in a locale's format.
     """
 
     report: str | None
@@ -94,6 +96,7 @@ class StatsTable:
     units: dict[str, str]
     unreadable: int
     cut: int = 0
+    foreign: bool = False
 
 
 @dataclass
@@ -235,7 +238,8 @@ def _table(header: str, lines: Sequence[str], start: _Start, place: _StatsPlace)
         table = pd.concat([table, _rows(after, names, start.cut)[0]], ignore_index=True)
     units = {title: unit or (place.unit if title in _MEASURES else None) for title, unit in named}
     known = {title: unit for title, unit in units.items() if unit}
-    return StatsTable(place.report, place.input, place.options, start.header + 1, table, known, unread, cut)
+    foreign = table.empty and local_numbers.are_foreign(lines)
+    return StatsTable(place.report, place.input, place.options, start.header + 1, table, known, unread, cut, foreign)
 
 
 def _titles(header: str, start: _Start) -> list[str]:
@@ -256,6 +260,8 @@ def _rows(lines: Sequence[str], titles: list[str], cut: list[tuple[int, int]] | 
         table, unread = text_tables.columns_at(lines, cut)
     table.columns = pd.Index(titles)
     table = table.loc[:, ~table.columns.duplicated()]
+    if cut not in (",", "\t"):
+        table = local_numbers.plain(table)
     measure = next((title for title in titles if title in _KNOWN_TITLES), None)
     if measure is not None:
         good = table[measure].str.match(r"[\d.,]+\u2026?$").fillna(False).astype(bool)

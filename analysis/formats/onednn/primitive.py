@@ -43,7 +43,7 @@ _OLD_ARGUMENTS = {"in": "src", "out": "dst"}
 _ASIDE = re.compile(r"bias?|ws|workspace|scratchpad|stat\w*|\w+_iter\w*|diff_\w+")
 _OLD_MATRICES = {"nc": "ab", "oi": "ab", "io": "ba"}
 _DIMENSION = re.compile(r"(?<![a-z])([a-z]+)([0-9]{1,18})(?![0-9])")  # numbers that fit 64 bits
-_PROBLEM = re.compile(r"(?![a-z]+:)[\w:]*\d[\w:]*")
+PROBLEM = re.compile(r"(?![a-z]+:)[\w:]*\d[\w:]*")
 _SHAPE = re.compile(r"[0-9]{1,18}(x[0-9]{1,18}){1,11}")  # oneDNN has at most 12 dimensions
 
 _KINDS = {
@@ -121,11 +121,13 @@ def describe(body: str) -> dict[str, Any]:
     """Return the columns of a description; `primitive` is None if the fields match no known version."""
     fields = body.split(",")
     engine = fields.pop(0) if _ENGINE.fullmatch(fields[0]) else None
-    if len(fields) == 6 and (engine is None or _PROBLEM.fullmatch(fields[5])):
+    if len(fields) == 6 and (engine is None or PROBLEM.fullmatch(fields[5])):
         fields.insert(4, "")  # 0.x and 1.0 have no attributes; later versions have six fields if the duration is missing
     if len(fields) != 7 or not re.fullmatch(r"\w+", fields[0]):
         return dict.fromkeys(COLUMNS)
     name, implementation, propagation, memory, attributes, auxiliary, problem = fields
+    if problem.isdecimal() and PROBLEM.fullmatch(auxiliary):  # the whole part of a time with a decimal comma
+        return dict.fromkeys(COLUMNS)
     operands = _operands(memory)
     algorithm = auxiliary.removeprefix("alg:").split(" ")[0] if auxiliary.startswith("alg:") else ""
     level = next((text for pattern, text in _LEVELS if pattern.search(implementation)), "")

@@ -9,6 +9,7 @@ own lines.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import stream
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.mkl import verbose_tables as mkl_verbose
+from kernelscope.analysis.formats.onednn import broken_lines, decimal_commas
 from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
 from kernelscope.analysis.trace import Trace, conform
 
 _TOKEN = re.compile(
-    r"(?:onednn|dnnl|mkldnn)_verbose,(?:v\d+,)?(?:\d+(?:\.\d+)?,)?(?:\w+,)?"
+    r"(?:onednn|dnnl|mkldnn)_verbose,(?:v\d+,)?(?:\d+(?:[.,]\d+)?,)?(?:\w+,)?"
     r"(?:(?:info|error|warn\w*),\w|(?:exec|create)[\w:]*,\w+[\w:]*,[^,\n]*,)"
     r"|MKL_VERBOSE (?:Intel\(R\)|oneMKL|\w+\()"
 )
@@ -44,6 +46,7 @@ _MKL_COLUMNS = ("kind", "dtype", "problem", "m", "n", "k", "transpose")
 _POST_OPS = r"(?:attr-)?post[-_]ops:('[^']*'|\S*)"
 _POST_OP = r"(?:^|[+;'])(eltwise_\w+|binary_\w+|relu|sum|prelu|dw|depthwise\w*)"
 _EXECUTED = r"_verbose,.*\bexec,|^MKL_VERBOSE [^I\W]\w*\("
+_FEWEST_COMMAS = 7  # of a line of an execution, from "exec" on
 _SHOWN = 40  # characters of a line in a message
 _PHASES = {"forward": "forward", "backward": "backward"}
 
@@ -55,7 +58,9 @@ def matches(head: Head) -> bool:
 
 def read(path: Path) -> Trace:
     """Read a stream; raise EvidenceError if it cannot be read or has no line of these libraries."""
-    result = stream.split(stream.verbose_lines(path))
+    lines, joined = broken_lines.verbose_lines(path)
+    result = stream.split(lines)
+    result = replace(result, onednn=decimal_commas.with_points(result.onednn))
     if result.onednn.empty and result.mkl.empty:
         raise EvidenceError(f"{path}: no verbose line of oneDNN or MKL; set ONEDNN_VERBOSE=1 or MKL_VERBOSE=1 and record again")
     onednn = onednn_verbose.parse(result.onednn)
@@ -67,15 +72,20 @@ def read(path: Path) -> Trace:
     totals = pd.concat([conform("totals", _created(strings)), conform("totals", _partitions(strings))], ignore_index=True)
     if kernels.empty and totals.empty:
         _refuse_unread(path, result)
+    if onednn.attrs["parse_failures"]:
+        _refuse_two_locales(path, strings, len(onednn))
     diagnostics = {
         "oneDNN lines that end before the duration": int(onednn.attrs["without_time"]),
         "unreadable oneDNN lines": onednn.attrs["parse_failures"],
         "unreadable MKL lines": mkl.attrs["parse_failures"],
     }
+    info = _info(result, timed, len(untimed) + len(mkl), kernels["device"], onednn["attributes"])
+    if joined:
+        info["notes"].append(f"lines of executions that were broken into several, and are read as one each: {joined:,}")
     return Trace(
         kernels=conform("kernels", kernels),
         totals=totals,
-        info=_info(result, timed, len(untimed) + len(mkl), kernels["device"], onednn["attributes"]),
+        info=info,
         diagnostics={name: count for name, count in diagnostics.items() if count},
     )
 
@@ -86,10 +96,28 @@ def _refuse_unread(path: Path, result: stream.Stream) -> None:
     executed = lines[lines["text"].str.contains(_EXECUTED, regex=True).to_numpy(dtype=bool)]
     if len(executed):
         text = str(executed["text"].iloc[0]).removesuffix("\ufffd")
-        place = next(number for number, line in enumerate(stream.lines(path), start=1) if text in line)  # of all lines
+        place = next((number for number, line in enumerate(stream.lines(path), start=1) if text in line), 1)  # of all lines
         raise EvidenceError(
             f"{path}, line {place}: none of {len(executed):,} lines of executions has the library's format with a time; "
-            f"the first ends in {text[-_SHOWN:]!r}; record again"
+            f"the first ends in {text[-_SHOWN:]!r}; {_remedy(text)}"
+        )
+
+
+def _remedy(text: str) -> str:
+    """Return what to do about a line of an execution that cannot be read."""
+    if re.search(r",\d+,\d[\de+-]*\s*$", text):
+        return "if its time has a decimal comma, record again with LC_ALL=C"
+    if text[max(text.find("exec,"), 0) :].count(",") < _FEWEST_COMMAS and "_verbose," in text:
+        return "the lines were cut or wrapped: let the program write to a file, rather than copy from a terminal"
+    return "record again"
+
+
+def _refuse_two_locales(path: Path, strings: Any, read: int) -> None:
+    """Raise EvidenceError if more lines have times with decimal commas, which are not read beside points, than were read."""
+    commas = int(decimal_commas.with_comma(strings).sum())
+    if commas > read:
+        raise EvidenceError(
+            f"{path}: the times of {commas:,} lines of executions have decimal commas, of others points; record with LC_ALL=C"
         )
 
 

@@ -121,6 +121,15 @@ KNOWN = [
     ("void magma_sgemmEx_kernel<float, signed char, float>(int)", "gemm", "cublas", "s8", None, False),
     ("magma_sgemmEx_kernel", "gemm", "cublas", None, None, False),
     ("magma_sgemm_kernel", "gemm", "cublas", "f32", None, False),
+    # cuDNN's convolutions named after sgemm: the type of their input, whatever types the parameters have
+    ("void cudnn::detail::implicit_convolve_sgemm<__half, __half, int=1024, int=5, int=5, int=3, int=3, int=3, int=1, bool=1>"
+        "(int, int, int, __half const *, int, __half*, kernel_conv_params, int, float, float, int, __half, __half, int, int)",
+        FORWARD, "cudnn", "f16", None, False),
+    ("void cudnn::detail::implicit_convolve_sgemm<float, float, int=128>(int, __half const *)",
+        FORWARD, "cudnn", "f32", None, False),
+    ("void cudnn::detail::explicit_convolve_sgemm<double, int, 128>(int)", FORWARD, "cudnn", "f64", None, False),
+    ("void cudnn::detail::implicit_convolve_sgemm<__ha...", FORWARD, "cudnn", None, None, False),
+    ("cudnn::detail::implicit_convolve_sgemm", FORWARD, "cudnn", "f32", None, False),
     ("void my_gemm<__half, 4>(gemmExParams<float, float>)", "gemm", None, "f16", None, None),
 ]  # fmt: skip
 
@@ -291,6 +300,18 @@ def test_names_that_complete_cut_ones_have_kinds():
 
 
 @pytest.mark.parametrize(
+    ("name", "library"),
+    [
+        ("gemv_kernel(float const*, float const*, float*, int)", None), ("my_gemv_kernel(float*)", None),
+        ("void gemvNSP_kernel<float, float, float, 1, 16, 4, 1024>(int)", "cublas"), ("gemv2N_kernel", "cublas"),
+        ("std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float>(int)", "cublas"),
+    ],
+)  # fmt: skip
+def test_a_users_product_with_a_vector_is_of_no_library(name, library):
+    assert (describe(name).kind, describe(name).library) == ("gemm", library)
+
+
+@pytest.mark.parametrize(
     ("name", "kind"),
     [
         # what initialises may compute, and what copies before it computes is no copy
@@ -306,6 +327,9 @@ def test_names_that_complete_cut_ones_have_kinds():
         ("zero_kernel(float*)", "copy"),
         ("init_zero(float*, int)", "copy"),
         ("find_min_fitness_parallel(ParticleSystem*)", "reduction"),
+        ("row_sums(float const*, float*, unsigned long)", "reduction"),
+        ("column_sums(float const*, float*, unsigned long)", "reduction"),
+        ("checksums(float const*)", "unknown"),
     ],
 )
 def test_users_own_kernels_have_a_kind_where_their_name_leaves_no_doubt(name, kind):

@@ -19,6 +19,7 @@ UNTOLD = "other"  # in a table of operators: between host and device, in a direc
 _SAME = 0.1  # share within which durations and bytes are the same
 _SAME_BYTES = 0.05
 _PACE = 0.3  # share by which copies of the same bytes may differ from run to run
+_PACE_OF_AS_MANY = 0.2  # likewise, of as many copies of unknown sizes
 _PIN = {
     "pytorch": "DataLoader(pin_memory=True), and .to(device, non_blocking=True) on a stream of its own",
     "mxnet": "use the device once before the timed part, and see what is left; then gluon.data.DataLoader(pin_memory=True)",
@@ -35,6 +36,10 @@ _PREFETCH = "cudaMemPrefetchAsync and cudaMemAdvise, so that data moves before i
 _MANY, _TIMES, _SHORT_NS = 50, 2.0, 20_000  # so many copies, so many times the other side's, so short: their number counts
 _FEWER = "let {0} copy no more than {1}: only data that the device does not have yet"
 _NARROWER = ", in narrower types (f16 in place of f32)"
+_KEEP = (
+    "do not fetch results in each step (.numpy(), .item(), .cpu(), printing a loss): leave them on the device, and copy what is "
+    "needed once, at the end"
+)
 _MORE = 1.25  # times the bytes: from here on fewer bytes help most
 _OVERLAP = "asynchronous copies on a stream of their own, a batch ahead of the step, so that kernels hide them"
 
@@ -49,6 +54,7 @@ def between_host_and_device(case: DeviceCase) -> Iterator[DeviceFinding]:
     if case.by_operators:
         yield _by_operators(case, rows)
         return
+    rows = _directions_that_differ(case, rows)
     hidden, fills = _hidden_otherwise(case, rows), _fills(case)
     if hidden is None:
         rows = pd.concat([rows, case.idle([idle.COPYING]), *fills])
@@ -62,6 +68,7 @@ def between_host_and_device(case: DeviceCase) -> Iterator[DeviceFinding]:
         *waits,
         *_moved(case, rows),
         *(f"{str(kind).capitalize()}: {words.change(case, one['a_ns'], one['b_ns'])}." for kind, one in directions.iterrows()),
+        *([_numbers(case, rows)] if case.totals else []),
     ]
     sentences = [*_of_narrower_types(case, rows), *sentences]
     if hidden is None and fills:
@@ -74,6 +81,18 @@ def between_host_and_device(case: DeviceCase) -> Iterator[DeviceFinding]:
     costs = f"add up to more in {slower} than in {faster}" if case.totals else f"cost {slower} more {what_of} than {faster}"
     title = f"copies between host and device ({what}) {costs}: {how}"
     yield DeviceFinding("copies between host and device", title, rows["row"].tolist(), sure, sentences, _remedy(case, rows, slow))
+
+
+def _numbers(case: DeviceCase, rows: pd.DataFrame) -> str:
+    copies = rows[(rows["part"] == COPY).to_numpy(bool)]
+    counts = [f"{words.count(float(copies[f'{key}_count'].sum()))} in {case.side(key).name}" for key in SIDES]
+    return f"Number of copies: {', '.join(counts)}."
+
+
+def _directions_that_differ(case: DeviceCase, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the copies of totals that differ, by direction; all of them if both or none do."""
+    parts = [part for _, part in rows.groupby("kind") if case.stands_out(part)]
+    return pd.concat(parts) if case.totals and parts else rows
 
 
 def _by_operators(case: DeviceCase, rows: pd.DataFrame) -> DeviceFinding:
@@ -146,6 +165,8 @@ def _is_more_than_pace(rows: pd.DataFrame) -> bool:
     copies = rows[(rows["part"] == COPY).to_numpy(bool)]
     moved = [float(copies[f"{key}_bytes"].sum()) for key in SIDES]
     times = [float(copies[f"{key}_ns"].sum()) for key in SIDES]
+    if not any(moved) and (copies["a_count"] == copies["b_count"]).all():
+        return abs(times[1] - times[0]) > _PACE_OF_AS_MANY * max(times)
     same = min(moved) > 0 and abs(moved[1] - moved[0]) <= _SAME_BYTES * max(moved)
     kinds = [set(copies.loc[(copies[f"{key}_bytes"] > _SAME_BYTES * max(moved)).to_numpy(bool), "name"]) for key in SIDES]
     return not same or kinds[0] != kinds[1] or abs(times[1] - times[0]) > _PACE * max(times)
@@ -234,6 +255,8 @@ def _remedy(case: DeviceCase, rows: pd.DataFrame, slow: str) -> str:
         return _GATHER
     if set(copies["kind"]) == {"unified memory"}:
         return _PREFETCH
+    if set(copies["kind"]) == {"device to host"} and not copies[f"{fast}_count"].sum() and copies[f"{slow}_count"].sum() > 1:
+        return _KEEP
     if min(moved.values()) > 0 and moved[slow] > _MORE * moved[fast]:
         fewer = _FEWER.format(case.side(slow).name, case.side(fast).name)
         fewer += _NARROWER if case.side(slow).facts.get("framework") else ""

@@ -8,7 +8,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting.device_account import is_host_timed
 from kernelscope.analysis.device.datasheets import Datasheet, lookup
-from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device import counted, words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 from kernelscope.analysis.trace import MAIN
 
@@ -36,7 +36,7 @@ def _of_kind(case: DeviceCase, kind: str, rows: pd.DataFrame, sheets: tuple[Data
     seen = words.percent(b / a)
     predicted, why = _predicted(kind, rows, sheets)
     near = predicted is not None and 0.5 < (b / a) / predicted < 2.0
-    named = [side.computes_on if case.on_cpu else side.hardware for side in (case.a, case.b)]
+    named = [side.computes_on if case.on_cpu else side.model for side in (case.a, case.b)]
     where = f"{str(named[0])[:1].upper()}{str(named[0])[1:]} in {case.a.name}, {named[1]} in {case.b.name}"
     title = f"other hardware: {kind} kernels take {words.of_rows(case, rows)} ({seen}{f'; {why}' if near else ''})"
     sentences = [f"{where}{_types(case, kind, rows)}.", *words.both(case, rows)]
@@ -53,8 +53,9 @@ def _of_kind(case: DeviceCase, kind: str, rows: pd.DataFrame, sheets: tuple[Data
     elif near and predicted:
         sentences.append(f"Left beyond the ceilings: {words.percent((b / a) / predicted)}.")
     return DeviceFinding(
-        "other hardware", title, rows["row"].tolist(), "high" if near and same_count else "medium", sentences, REMEDY
-    )
+        "other hardware", title, rows["row"].tolist(), "high" if near and same_count else "medium", sentences,
+        counted.remedy(case, rows) or REMEDY,
+    )  # fmt: skip
 
 
 def _predicted(kind: str, rows: pd.DataFrame, sheets: tuple[Datasheet | None, Datasheet | None]) -> tuple[float | None, str]:

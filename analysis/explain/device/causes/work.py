@@ -25,6 +25,12 @@ INPUT = "input"  # not a kind of kernel, but a use of it
 _OF_INPUT = re.compile(r"^(?:void )?(?:dali|nvjpeg|nvimgcodec)::")
 _LONGER = "compare sizes, code and inputs; a trace with grids (nsys, nvprof --print-gpu-trace) shows whether problems are larger"
 _ON_CPU = "compare sizes, threads, library versions, and other load on the processors"
+_BACKWARD = "record the backward pass on both sides, or on neither"
+_REFERENCE = re.compile(r"\b(?:ref|simple):any\b|\bref\b")
+_OPTIMISE = (
+    "in {0}, {1} is the library's reference code, for what no optimised code supports: change the type, layout or attributes "
+    "(zero points, scales, post-ops) of this primitive, or the library's version"
+)
 _SAME_GRID = "grids are the same: compare code, inputs and the data's location; Nsight Compute shows what a kernel waits for"
 _OTHER_GRID = "grids differ: compare sizes, and how the work is divided into blocks"
 _MORE_OFTEN = "find out why it is launched more often: a longer loop, smaller pieces, or work that is done again"
@@ -121,6 +127,9 @@ def _of_one(case: DeviceCase, mine: pd.DataFrame) -> DeviceFinding:
 
 def _longer(case: DeviceCase, rows: pd.DataFrame) -> str:
     """Return the remedy for kernels that take longer, depending on their grids if the captures have them."""
+    slow, slower, _, _ = words.slower(case, rows)
+    if _REFERENCE.search(longest := _longest(rows, slow)) and (rows[f"{slow}_library"] == "onednn").fillna(False).any():
+        return _OPTIMISE.format(slower, longest)
     if case.on_cpus:
         return _ON_CPU
     if (measured := counted.remedy(case, rows)) is not None:
@@ -195,6 +204,8 @@ def _remedy(case: DeviceCase, kind: str, mine: pd.DataFrame, counts: dict[str, f
         return _SPLIT.format(slower)
     if kind == "softmax" and not counts[fast]:
         return f"if it is part of attention: {attention.remedy(case)}"
+    if _only_gradients(case, mine, fast):
+        return _BACKWARD
     if kind in MAIN and not counts[fast]:
         return _OTHERWISE.format(fast=faster)
     if remedy == _MORE and case.by_operators:
@@ -202,6 +213,15 @@ def _remedy(case: DeviceCase, kind: str, mine: pd.DataFrame, counts: dict[str, f
     if remedy in (_FASTER, _MORE) and not _have_operators(case, slow, mine):
         return f"{_OF_FASTER if remedy == _FASTER else _LEAVE}: {_NO_OPERATORS}"
     return remedy
+
+
+def _only_gradients(case: DeviceCase, rows: pd.DataFrame, fast: str) -> bool:
+    """Return whether the rows differ by kernels for gradients, of which the faster side has none."""
+    alone = rows[(rows[f"{fast}_count"] == 0).to_numpy(bool)]
+    gradients = alone["kind"].astype("string").str.contains("gradient").fillna(False).to_numpy(bool)
+    if not gradients.any() or not gradients.all() or case.unlisted_ns(fast):
+        return False
+    return abs(float(alone["delta_ns"].sum())) > _MOST * abs(float(rows["delta_ns"].sum()))
 
 
 def _as_long(ratio: float) -> str:

@@ -21,8 +21,8 @@ def test_the_units_that_a_kernel_keeps_busy_on_each_side(tmp_path):
     assert finding["evidence"][-5:] == [
         "In A, sums keeps the L1 cache busy, 100% of its peak, and little else.",
         "In B, sums keeps no unit busy: its blocks end at different times.",
-        "For about as many instructions the L1 cache works 15.4 times as long in A as in B: its threads access addresses that are "
-        "further apart, or banks of shared memory that conflict.",
+        "For about as many instructions the L1 cache works 15.4 times as long in A as in B: its threads access addresses that "
+        "are further apart, or banks of shared memory that conflict.",
         "Of their peaks sums uses in A: arithmetic 2%, device memory 18%, L2 cache 17%, L1 cache 100%.",
         "Of their peaks sums uses in B: arithmetic 4%, device memory 26%, L2 cache 21%, L1 cache 9%.",
     ]
@@ -60,11 +60,11 @@ def told(tmp_path, a, b):
 
 def test_few_blocks_are_named_before_a_cache_that_few_multiprocessors_keep_busy(tmp_path):
     """4 blocks on 40 multiprocessors, active in 6% of the cycles: 92% of the L1 cache is 5% of all cycles."""
-    a = launch("trmv(float *)", speed("0.347", 0.8, 2, 0.4, 91.6, active=0.0585), launched(24, 40, 0.03), grid="(4, 1, 1)")
+    a = launch("trmv(float *)", speed("0.347", 0.8, 2, 0.4, 91.6, 5.36, active=0.0585), launched(24, 40, 0.03), grid="(4, 1, 1)")
     b = launch("trmv2(float *)", speed("0.013", 26, 40, 10, 41, active=0.64), launched(29, 40, 0.8), grid="(128, 1, 1)")
     evidence, remedy = told(tmp_path, a, b)
-    assert evidence[2:5] == [
-        "Launched in 4 blocks of 256 threads in A, in 128 blocks of 256 threads in B.",
+    first = evidence.index("Launched in 4 blocks of 256 threads in A, in 128 blocks of 256 threads in B.")
+    assert evidence[first + 1 : first + 3] == [
         "In A, trmv keeps no unit busy: its grid is too small (4 blocks, 36 of 40 multiprocessors idle).",
         "In B, trmv2 keeps no unit busy: its grid is too small (multiprocessors are active in 64% of the cycles).",
     ]
@@ -87,8 +87,8 @@ def test_blocks_of_one_thread(tmp_path):
 
 def test_one_grid_on_both_sides_is_no_difference(tmp_path):
     """Both sides have 64 blocks; one's accesses take the L1 cache 8 times as long: 22.57 ms * 40.66% against 5.74 ms * 20%."""
-    small = rule("OPT", "This kernel grid is too small to fill the available resources on this device, resulting in only 0.5 full",
-                 "waves across all SMs. Look at Launch Statistics for more details.")  # fmt: skip
+    small = rule("OPT", "This kernel grid is too small to fill the available resources on this device, resulting in only 0.5",
+                 "full waves across all SMs. Look at Launch Statistics for more details.")  # fmt: skip
     a = launch("rows(float *)", speed("22.57", 2.54, 30, 24, 48.35, memory=40.66, active=0.841), small, grid="(64, 1, 1)")
     b = launch("columns(float *)", speed("5.74", 10, 98, 26, 20, active=1), grid="(64, 1, 1)")
     evidence, remedy = told(tmp_path, a, b)
@@ -120,9 +120,8 @@ def test_other_gpus_are_told_first_by_their_compute_capability(tmp_path):
     a = launch("sums(float *)", speed("96", 6, 0.5, 0.4, 98, clock="0.6"), capability="7.5")
     b = launch("sums(float *)", speed("15", 23, 0.4, 5, 99, clock="1.5"), capability="8.9")
     evidence, remedy = told(tmp_path, a, b)
-    assert evidence[0] == "Different GPUs: compute capability 7.5 in A, 8.9 in B; so equal work takes other times, too."
+    assert evidence[0] == "Compute capability 7.5 in A, compute capability 8.9 in B."
     assert not any("as many instructions" in sentence for sentence in evidence)
-    assert remedy.startswith("in A: ") is False
     assert remedy.startswith("run both on one GPU to see what the programs themselves differ by; in A: let neighbouring")
 
 

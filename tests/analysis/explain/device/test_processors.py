@@ -60,7 +60,7 @@ wei:f32::blocked:ab::f0 dst:f32::blocked:ab::f0,,,512x512:512x512"
 def test_timelines_of_processors_without_layers_are_explained_by_kernels():
     plain = [replace(kernel, operator=None) for kernel in ON_CPU]
     slower = [replace(kernel, us=4 * kernel.us) for kernel in plain]
-    a, b = (recording([*items, Host(200)], 3) for items in (plain, slower))
+    a, b = (recording([*items, Wait(), Host(200)], 3) for items in (plain, slower))
     assert device.applies(a, b)
     (first,) = explained(a, b)["findings"]
     assert first["title"].startswith("all kernels take 4.00 times as long in B, of every kind: fewer threads")
@@ -80,3 +80,15 @@ dst:f32::blocked:ab::f0,,,512x512:512x512"
     assert result["a"]["step_ns"] == 20_000_000
     assert result["wall_delta_ns"] == 10_000_000
     assert [one["explains_ns"] for one in result["findings"]] == [10_000_000]
+
+
+def test_reference_code_of_the_library_is_named_as_such(tmp_path):
+    line = "onednn_verbose,v1,primitive,exec,cpu,reorder,{code},undef,src:f32::blocked:ab::f0 dst:{to}::blocked:ab::f0,\
+{zero},,512x512,{ms}"
+    a, b = tmp_path / "a.log", tmp_path / "b.log"
+    a.write_text(line.format(code="simple:any", to="u8", zero="attr-zero-points:dst:0:s32", ms=0.584) + "\n")
+    b.write_text(line.format(code="jit:uni", to="s8", zero="", ms=0.008) + "\n")
+    (first,) = ks.explain(a, b)["findings"]
+    assert first["remedy"].startswith("in A, reorder simple:any is the library's reference code")
+    (first,) = ks.explain(b, a)["findings"]
+    assert first["remedy"].startswith("in B, reorder simple:any")

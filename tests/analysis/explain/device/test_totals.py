@@ -146,6 +146,44 @@ def test_as_many_calls_in_about_the_same_time_are_no_difference(explained):
     assert explained((SAXPY, before), (SAXPY, [("cudaLaunchKernel", 1000, 90.0)]))["calls"]
 
 
+DTOH, HTOD = "[CUDA memcpy DtoH]", "[CUDA memcpy HtoD]"
+
+
+def test_copies_in_one_direction_are_told_without_those_in_the_other(explained):
+    both = [*SAXPY, (DTOH, 11, 1400.0), (HTOD, 11, 231.0)]
+    (first,) = explained((both, []), ([*SAXPY, (HTOD, 11, 236.0)], []))["findings"]
+    assert first["explains_ns"] == -1_400_000_000
+    assert "(memcpy DtoH)" in first["title"]
+    assert first["title"].endswith("B has none")
+    assert "Number of copies: 11 in A, 0 in B." in first["evidence"]
+    assert first["remedy"].startswith("do not fetch results in each step")
+
+
+@pytest.mark.parametrize(("ms", "named"), [(312.0, False), (200.0, True)])
+def test_as_many_copies_of_unknown_sizes_vary_from_run_to_run(explained, ms, named):
+    result = explained(([*SAXPY, (DTOH, 1001, 335.0)], []), ([*SAXPY, (DTOH, 1001, ms)], []))
+    assert bool(result["findings"]) is named
+    assert named or "is in as many copies on both sides, whose times vary from run to run" in result["abstained"]
+
+
+def test_gradients_on_one_side_alone_are_other_work(explained):
+    forward = ("cudnn::ops::implicit_convolve_sgemm<float>(int)", 1001, 6300.0)
+    backward = ("dgrad2d_grouped_direct_kernel<float>(int)", 1001, 155_000.0)
+    result = explained(([forward, backward], []), ([forward], []))
+    assert result["differs"] == ["A computes gradients of convolutions (155 s), B none"]
+    assert result["findings"][0]["remedy"] == "record the backward pass on both sides, or on neither"
+    assert not explained(([forward, backward], []), ([forward, (*backward[:2], 15_000.0)], []))["differs"]
+
+
+def test_helpers_of_convolutions_are_no_more_work(explained):
+    conv, helper = (
+        ("cudnn::ops::implicit_convolve_sgemm<float>(int)", 1001, 6500.0),
+        ("cask_cudnn::computeOffsetsKernel(Params)", 1001, 2.0),
+    )
+    assert explained(([conv], []), ([conv, helper], []))["differs"] == []
+    assert explained(([conv], []), ([(conv[0], 2002, 13_000.0), helper], []))["differs"]
+
+
 SDPA, BMM = "fmha_cutlassF_f32_aligned_64x64_rf_sm80(Params)", "cutlass_80_tensorop_s1688gemm_128x256_16x3_nn_align4"
 
 

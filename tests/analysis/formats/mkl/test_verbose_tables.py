@@ -3,6 +3,7 @@
 import re
 from decimal import Decimal
 
+import pandas as pd
 import pytest
 
 from kernelscope.analysis.files import stream
@@ -81,6 +82,40 @@ def test_functions(call, kind, dtype, problem):
 )
 def test_units(text, ns):
     assert _one("SSCAL(8,0x1,0x2,1)", text)["duration_ns"] == ns
+
+
+@pytest.mark.parametrize("text", ["**1.50us**", "**1.50 us**"])
+def test_times_that_were_made_bold_are_times(text):
+    row = _one("SGEMM(N,N,4,5,6,0x1,0x2,4,0x3,6,0x4,0x5,4)", text)
+    assert (row["duration_ns"], row["threads"], row["problem"]) == (1500, 8, "m4 n5 k6")
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        ("SGEMM_BATCH(N,N,0x7ffcdacca2fc,0x7ffcdacca300,0x7", None),
+        ("SGEMM_BATCH_STRIDED(N,T,4,5,6,0x7f,0x1b,4,24,0x1c,5,30,0x7f,0x7e,4,2", "m4 n5 k6"),
+        ("SGEMM(N,T,4,5,", None),
+    ],
+)
+@pytest.mark.parametrize("time", ["22.83us", "**22.83us**"])
+def test_lists_of_arguments_that_mkl_cut_do_not_hide_the_time(call, problem, time):
+    row = _one(call, time)
+    assert (row["kind"], row["dtype"], row["duration_ns"], row["threads"]) == ("gemm", "f32", 22_830, 8)
+    assert (None if pd.isna(row["problem"]) else row["problem"]) == problem
+    assert pd.isna(row["flops"])
+
+
+@pytest.mark.parametrize("text", ["SGEMM(N,N,4,0x1 1.50us NThr:8", "SGEMM(N,N,4 5,0x1 1.50us CNR:OFF", "SGEMM 1.50us CNR:OFF"])
+def test_other_cut_calls_are_counted_as_unreadable(text):
+    table = mkl_verbose.parse(stream.split([f"MKL_VERBOSE {text}"]).mkl)
+    assert (len(table), table.attrs["parse_failures"]) == (0, 1)
+
+
+@pytest.mark.parametrize("text", ["**1.50us", "1.50us**", "*1.50us*", "**1.50** us", "** **", "****"])
+def test_other_marks_around_a_time_are_counted_as_unreadable(text):
+    table = mkl_verbose.parse(stream.split([f"MKL_VERBOSE SSCAL(8,0x1,0x2,1) {text} CNR:OFF NThr:8"]).mkl)
+    assert (len(table), table.attrs["parse_failures"]) == (0, 1)
 
 
 def test_what_cannot_be_read_is_counted_with_its_lines():

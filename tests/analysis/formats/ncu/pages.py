@@ -23,8 +23,14 @@ def launch(name: str, *sections: str, grid: str = "(216, 1, 1)", block: str = "(
     return "\n".join([f"  {name} {grid}x{block}, Context 1, Stream 7, Device 0, CC {capability}", *sections, ""])
 
 
-def speed(took: str, sm: float, dram: float, l2: float, l1: float, memory: float | None = None, clock: str = "1.41") -> str:
-    """Return the first section. took: the duration in ms. The others are percent of each unit's peak."""
+def speed(
+    took: str, sm: float, dram: float, l2: float, l1: float, memory: float | None = None, clock: str = "1.41",
+    active: float | None = None,
+) -> str:  # fmt: skip
+    """Return the first section. took: the duration in ms. active: the share of the cycles in which multiprocessors are active.
+
+    The others are percent of each unit's peak; that of the first-level cache is of the active cycles.
+    """
     memory = max(dram, l2, l1) if memory is None else memory
     rows = {
         "SM Frequency": ("cycle/nsecond", clock), "Elapsed Cycles": ("cycle", "4,205,684"),
@@ -32,7 +38,13 @@ def speed(took: str, sm: float, dram: float, l2: float, l1: float, memory: float
         "Duration": ("msecond", took), "L1/TEX Cache Throughput": ("%", f"{l1:.2f}"), "L2 Cache Throughput": ("%", f"{l2:.2f}"),
         "Compute (SM) Throughput": ("%", f"{sm:.2f}"),
     }  # fmt: skip
-    return section(SPEED, rows)
+    cycles = {} if active is None else {"SM Active Cycles": ("cycle", f"{4_205_684 * active:,.2f}")}
+    return section(SPEED, rows | cycles)
+
+
+def rule(kind: str, *lines: str) -> str:
+    """Return what a rule says, as ncu prints it between sections. kind: OPT, WRN or INF."""
+    return "\n".join(["", f"    {kind}   {lines[0]}", *(f"          {line}" for line in lines[1:]), "", ""])
 
 
 def occupancy(theoretical: float, achieved: float) -> str:

@@ -44,7 +44,11 @@ def test_a_public_table_counted_again():
     expected = [round(float(line[place["Metric Value"]]) * powers[line[place["Metric Unit"]]]) for line in times.values()]
     assert list(trace.kernels["duration_ns"]) == expected
     assert len(expected) == 6
-    assert trace.info["not_read"] == {"advice of rules": len(lines) - 1 - len(metrics)}
+    advice = [line for line in lines[1:] if not line[place["Metric Name"]]]
+    rules = {line[place["Rule Description"]] for line in advice if line[place["Rule Type"]] in ("OPT", "WRN")}
+    assert {one["text"] for one in trace.info["rules"]} <= {" ".join(text.split())[:1000] for text in rules}
+    assert len(trace.info["rules"]) > 6
+    assert trace.info["not_read"] == {"advice of rules": len(lines) - 1 - len(metrics) - len(trace.info["rules"])}
     words = [line for line in metrics if line[place["Metric Value"]][:1].isalpha()]  # CachePreferNone and the like
     assert not trace.diagnostics
     assert len(trace.metrics) + len(words) == len(metrics) == 480

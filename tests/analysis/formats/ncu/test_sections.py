@@ -7,7 +7,7 @@ import pytest
 import kernelscope as ks
 from kernelscope.analysis.device import counters
 from kernelscope.analysis.errors import EvidenceError
-from tests.analysis.formats.ncu.pages import SPEED, launch, launched, occupancy, section, speed
+from tests.analysis.formats.ncu.pages import SPEED, launch, launched, occupancy, rule, section, speed
 
 PRINTED = """epoch 1, loss 2
 ==PROF== Connected to process 828 (/tmp/run/cuda_exec.out)
@@ -61,7 +61,12 @@ def test_a_page_among_a_programs_output(tmp_path):
     assert values["SM Frequency"] == pytest.approx(584.99e6)
     assert values["SM Active Cycles"] == 55_313_213.62
     assert values["Block Limit SM"] == 16
-    assert trace.info["not_read"] == {"advice of rules": 2}
+    text = (
+        "This kernel exhibits low compute throughput and memory bandwidth utilization relative to the peak performance of this "
+        "device. Look at Scheduler Statistics and Warp State Statistics for potential reasons."
+    )
+    assert trace.info["rules"] == [{"kernel": kernel["name"], "text": text, "saving": None}]
+    assert trace.info["not_read"] == {"advice of rules": 1}
     assert not trace.diagnostics
 
 
@@ -130,3 +135,48 @@ def test_a_page_that_was_copied_without_the_kernels_name(tmp_path):
     trace = read(tmp_path, text)
     assert list(trace.kernels["name"]) == ["(kernel without a name)"] * 2
     assert list(trace.kernels["duration_ns"]) == [1_500_000, 500_000]
+
+
+def test_a_page_in_a_quotation(tmp_path):
+    quoted = "".join(f"> {line}".rstrip() + "\n" for line in launch("add(T1 *)", speed("1.5", 10, 80, 20, 5)).splitlines())
+    trace = read(tmp_path, f"$ ncu ./a.out\n{quoted}")
+    assert (list(trace.kernels["name"]), trace.info["source"]["format"]) == (["add(T1 *)"], "ncu-text")
+
+
+def test_a_quotation_of_other_text_is_no_page(tmp_path):
+    with pytest.raises(EvidenceError, match="no capture of a known format"):
+        read(tmp_path, "> Section: the device\n> ----- ----- -----\n> words\n")
+
+
+SAVED = rule("OPT", "Est. Speedup: 90%", "The grid has only 4 blocks, which is less than the GPU's 40", "multiprocessors.")
+LOCAL = rule("WRN", "Est. Local Speedup: 77.53%", "Achieved occupancy is low.")
+
+
+def test_what_rules_say_of_each_kernels_longest_launch(tmp_path):
+    again = rule("OPT", "Estimated Speedup: 12.5%", "Another launch.")
+    text = launch("add(T1 *)", speed("0.5", 10, 80, 20, 5), again) + launch(
+        "add(T1 *)", speed("1.5", 10, 80, 20, 5), SAVED, LOCAL, rule("INF", "All is well."), "the program prints this\n"
+    )
+    trace = read(tmp_path, text)
+    assert trace.info["rules"] == [
+        {"kernel": "add(T1 *)", "saving": 0.9,
+         "text": "The grid has only 4 blocks, which is less than the GPU's 40 multiprocessors."},
+        {"kernel": "add(T1 *)", "text": "Achieved occupancy is low.", "saving": None},
+    ]  # fmt: skip
+    assert trace.info["devices"][0]["multiprocessors"] == 40
+    assert trace.info["not_read"] == {"advice of rules": 2}
+
+
+def test_a_programs_output_is_no_part_of_a_rule(tmp_path):
+    trace = read(tmp_path, launch("add(T1 *)", speed("0.5", 10, 80, 20, 5), LOCAL + "epoch 1, loss 2\n"))
+    assert [one["text"] for one in trace.info["rules"]] == ["Achieved occupancy is low."]
+
+
+@pytest.mark.parametrize(("blocks", "waves", "processors"), [(4096, "28.44", 24), (3456, "4", 144), (32, "0.10", None)])
+def test_waves_tell_the_number_of_multiprocessors_if_only_one_fits(tmp_path, blocks, waves, processors):
+    """6 blocks fit a multiprocessor, by their registers: 4,096 blocks in 28.44 waves need 24; 0.10 waves fit 51 to 56."""
+    rows = {"Grid Size": ("", str(blocks)), "Waves Per SM": ("", waves)}
+    limits = {"Block Limit SM": ("block", "24"), "Block Limit Registers": ("block", "6"), "Block Limit Warps": ("block", "8")}
+    sections = section("Launch Statistics", rows), section("Occupancy", limits)
+    trace = read(tmp_path, launch("add(T1 *)", speed("1.5", 10, 80, 20, 5), *sections))
+    assert trace.info["devices"][0].get("multiprocessors") == processors

@@ -582,3 +582,85 @@ def test_tables_of_others_are_left_alone(heading, row):
     cells = re.split(r"\s{2,}", heading)
     markdown = f"|{'|'.join(cells)}|\n|{'---|' * len(cells)}\n"
     assert not nsys_stats.matches(Head(Path("x"), markdown.encode()))
+
+
+LOCAL_TITLES = """CUDA Kernel Statistics:
+
+ Time(%)  Total Time (ns)  Instances    Average      Minimum      Maximum    Name
+ -------  ---------------  ---------  -------------  ---------  -----------  --------------------
+"""
+LOCAL_ROWS = (
+    ("60,0", "1 285 118 634", "1 355", "948 427,8", "171 872", "2 669 212", "gemm<1,5, 2 000>…"),
+    ("30,0", "642 559 317", "80", "8 031 991,5", "960", "9 000 000", "b 1 000"),
+    ("10,0", "214 186 439", "1", "214 186 439,0", "7", "214 186 439", "c"),
+)
+
+
+def local_table(rows=LOCAL_ROWS, marks=(" ", ","), pipes=False):
+    changes = str.maketrans({" ": marks[0], ",": marks[1]})
+    cells = [[*(cell.translate(changes) for cell in row[:-1]), row[-1]] for row in rows]
+    if pipes:
+        titles = "| Time (%) | Total Time (ns) | Instances | Avg (ns) | Min (ns) | Max (ns) | Name |\n|" + " --- |" * 7
+        return titles + "".join("\n| " + " | ".join(row) + " |" for row in cells) + "\n"
+    widths = (8, 17, 11, 15, 11, 13)
+    lines = ["".join(cell.rjust(width) for cell, width in zip(row, widths, strict=False)) + f"  {row[-1]}" for row in cells]
+    return LOCAL_TITLES + "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("pipes", [False, True])
+@pytest.mark.parametrize(
+    "marks", [(" ", ","), ("\u00a0", ","), ("\u202f", ","), (".", ","), ("'", "."), ("\u2019", "."), (" ", "."), ("", ",")]
+)
+def test_numbers_of_locales_are_those_of_plain_ones(tmp_path, marks, pipes):
+    plain = read_text(tmp_path, local_table(marks=("", "."), pipes=pipes))
+    columns = ("name", "count", "duration_ns", "min_ns", "max_ns")
+    assert listed(plain.kernels, *columns)[0] == ("gemm<1,5, 2 000>…", 1355, 1_285_118_634, 171_872, 2_669_212)
+    local = read_text(tmp_path, local_table(marks=marks, pipes=pipes))
+    assert listed(local.kernels, *columns) == listed(plain.kernels, *columns)
+    assert local.diagnostics == plain.diagnostics
+
+
+def test_narrow_spaces_and_common_ones_may_be_mixed_and_other_lines_are_left_alone(tmp_path):
+    text = local_table().replace("642 559", "642\u202f559") + "(...)\nloss 0,5\n"
+    trace = read_text(tmp_path, text)
+    assert trace.kernels["duration_ns"].tolist() == [1_285_118_634, 642_559_317, 214_186_439]
+    assert trace.diagnostics == {"kernel names cut short by the tool": 1, "lines of tables that cannot be read": 2}
+
+
+def test_commas_between_thousands_stay_such(tmp_path):
+    rows = [("60.0", "1,285", "1,355", "1,000", "171", "2,669", "a"), ("40.0", "1,000", "80", "8,031.5", "960", "9,000", "b")]
+    for kept in (rows, [("60", "1,285", "1,355", "1,000", "1,171", "2,669", "a")]):
+        trace = read_text(tmp_path, local_table(kept, marks=(" ", ",")))
+        assert trace.kernels["duration_ns"].tolist()[0] == 1285
+        assert trace.kernels["count"].tolist()[0] == 1355
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        # two marks between thousands, a decimal point among decimal commas, thousands of another length, two decimal marks
+        ("40,0", "1.000 000", "80", "8", "960", "9 000", "b"),
+        ("40,0", "1 000 000", "80", "8.5", "960", "9 000", "b"),
+        ("40,0", "1 00 000", "80", "8", "960", "9 000", "b"),
+        ("40,0", "1 000 000", "80", "8,5,0", "960", "9 000", "b"),
+        ("40.0", "1 000'000", "80", "8.5", "960", "9 000", "b"),
+    ],
+)
+def test_numbers_of_no_one_locale_are_refused_with_the_remedy(tmp_path, row):
+    path = tmp_path / "mixed.txt"
+    path.write_text(local_table([row]))
+    said = r"line 3: none of 1 lines .* in a locale's format; LC_ALL=C gives plain ones\); print"
+    with pytest.raises(EvidenceError, match=said):
+        nsys_stats.read(path)
+
+
+def test_percentages_that_were_rounded_to_whole_ones_tell_the_total(tmp_path):
+    # of 1,540,000,000: 18.5, 11.1 and 8.4 %
+    rows = [("19,0", "285 118 634", "3", "1,0", "1", "2", "a"), ("11,0", "170 736 919", "3", "1,0", "1", "2", "b")]
+    rows += [("8,0", "129 422 611", "3", "1,0", "1", "2", "c")]
+    trace = read_text(tmp_path, local_table(rows))
+    assert trace.kernels["name"].tolist() == ["a", "b", "c", UNLISTED]
+    assert trace.kernels["duration_ns"].sum() == pytest.approx(1_540_000_000, rel=0.02)
+    # of no total at all: 285 by 19.5 % is 1,462 at least, 40 by 7.5 % 533 at most
+    trace = read_text(tmp_path, local_table([rows[0], ("8,0", "40 000 000", "3", "1,0", "1", "2", "c")]))
+    assert trace.kernels["name"].tolist() == ["a", "c"]

@@ -220,3 +220,133 @@ def test_devices_are_those_that_ran_something(tmp_path):
     assert read(tmp_path, "\n".join([*lines, ""])).info["devices"] == [
         {"device": "cpu", "name": "Intel AVX2"}, {"device": "gpu:0", "name": "Intel(R) Iris(R) Xe"},
     ]  # fmt: skip
+
+
+def comma(line):
+    """Return a line as it is printed in a locale with decimal commas."""
+    return re.sub(r"(\d)\.(\d+)(?=,primitive,|,exec,|,graph,|(?:e-\d+)?$)", r"\1,\2", line)
+
+
+STAMP = "onednn_verbose,v1,1678917979730.25,primitive"
+LOCAL = (
+    VERSIONS["3.x"].replace("onednn_verbose,v1,primitive", STAMP).replace("1.5", "0.00878906"),
+    f"{STAMP},create:cache_miss,cpu,{FIRST},{NEW},,alg:convolution_direct,{CONVOLUTION},573.975",
+    "onednn_verbose,v1,graph,exec,gpu,100002,sdp,matmul_qk;softmax,,in0_f16:1,fpm:strict,sdp_kernel_t,dnnl_backend,0.5",
+    "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src_f32::blocked:a:f0 dst_f16::blocked:a:f0,,,64,0.25",
+    "onednn_verbose,v1,primitive,exec,cpu,eltwise,jit:avx2,forward_training,data_f32::blocked:a:f0,,alg:eltwise_relu,64,5",
+    VERSIONS["1.x"].replace("1.5", "12"),
+    VERSIONS["0.x"].replace("1.5", "1.5e-05"),
+    VERSIONS["0.x"].replace("1.5", "19.4319"),
+)
+
+
+@pytest.mark.parametrize("lines", [[VERSIONS[version]] * 2 for version in VERSIONS] + [LOCAL, LOCAL[:1], LOCAL[-1:]])
+def test_decimal_commas_read_as_points_do(tmp_path, lines):
+    local = [comma(line) for line in lines]
+    assert any(line != other for line, other in zip(local, lines, strict=True))
+    points, commas = read(tmp_path, "\n".join([*lines, ""])), read(tmp_path, "epoch 1\n" + "\r\n".join([*local, ""]))
+    assert commas.kernels.equals(points.kernels)
+    assert commas.totals.equals(points.totals)
+    assert (commas.info, commas.diagnostics) == (points.info, {})
+
+
+SHORT = "reorder,jit:uni,undef,src_f32::blocked:a:f0 dst_f16::blocked:a:f0,,"
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([f"dnnl_verbose,exec,cpu,{SHORT},64,5"], [5_000_000]),
+        (["mkldnn_verbose,exec,eltwise,jit:avx2,forward,fdata:nc,alg:eltwise_relu,64,5"], [5_000_000]),
+        ([VERSIONS["0.x"].replace("1.5", "12")], [12_000_000]),
+        # beside points, commas are damage
+        ([VERSIONS["0.x"], comma(VERSIONS["0.x"])], [1_500_000]),
+        ([VERSIONS["3.x"], comma(VERSIONS["3.x"])], [1_500_000]),
+        ([VERSIONS["3.x"].replace("v1,", "v1,1678917979730.5,").replace("1.5", "12"), comma(VERSIONS["0.x"])], [12_000_000]),
+        ([VERSIONS["3.x"], VERSIONS["3.x"].replace("v1,", "v1,1678917979730,5,")], [1_500_000]),
+    ],
+)
+def test_whole_times_and_lines_with_points_have_no_decimal_commas(tmp_path, lines, expected):
+    trace = read(tmp_path, "\n".join([*lines, ""]))
+    assert trace.kernels["duration_ns"].tolist() == expected
+    assert trace.diagnostics == ({"unreadable oneDNN lines": 1} if len(lines) > 1 else {})
+
+
+# not as "%g" prints; a seventh digit
+@pytest.mark.parametrize("time", ["9,4740", "9,0", "9,474747", "9,4,7"])
+def test_commas_that_are_not_sure_are_refused_with_the_remedy(tmp_path, time):
+    for version in ("0.x", "3.x"):
+        line = VERSIONS[version].replace(",1.5", f",{time}")
+        with pytest.raises(EvidenceError, match=r"line 1: none of 1 lines .* record again with LC_ALL=C$"):
+            read(tmp_path, line + "\n")
+
+
+def test_times_of_two_locales_are_refused(tmp_path):
+    lines = [VERSIONS["0.x"], *[comma(VERSIONS["0.x"])] * 2, ""]
+    with pytest.raises(EvidenceError, match=r"of 2 lines .* decimal commas, of others points; record with LC_ALL=C$"):
+        read(tmp_path, "\n".join(lines))
+
+
+def wrapped(line, width):
+    return "\n".join(line[at : at + width] for at in range(0, len(line), width))
+
+
+@pytest.mark.parametrize("width", range(40, 172, 11))
+def test_lines_that_a_terminal_broke_are_joined(tmp_path, width):
+    lines = [VERSIONS[version].replace("1.5", f"{number}.0625") for number, version in enumerate(("2.x", "0.x", "3.x"))]
+    # a first one that is broken within its memory descriptors, whatever the width
+    long = VERSIONS["3.x"].replace(NEW, f"{NEW} {'dst:f32::blocked:abcd::f0 ' * 8}").replace("1.5", "7.125")
+    info = "onednn_verbose,v1,info,cpu,isa:" + "Intel AVX-512 with float16 and more, " * 6
+    content = "\n".join(wrapped(text, width) for text in [long, info, "step", *lines, "done", ""])
+    trace = read(tmp_path, content)
+    plain = read(tmp_path, "\n".join([long, info, "step", *lines, "done", ""]))
+    assert trace.kernels["duration_ns"].sum() == plain.kernels["duration_ns"].sum()
+    assert trace.kernels.equals(plain.kernels)
+    assert trace.info["devices"] == plain.info["devices"]
+    assert trace.diagnostics == {}
+    assert [note for note in trace.info["notes"] if "broken" in note]
+
+
+def test_a_line_that_was_broken_by_hand_is_joined_over_a_blank_line(tmp_path):
+    line = VERSIONS["3.x"]
+    at = line.index("ow112")
+    trace = read(tmp_path, f"{line}\n{line[: at + 2]}\n\n{line[at + 2 :]}\ndone\n")
+    assert trace.kernels[["count", "duration_ns"]].values.tolist() == [[2, 3_000_000]]
+    assert trace.diagnostics == {}
+
+
+UNTIMED = VERSIONS["3.x"].removesuffix(",1.5")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        # shortened by hand, among the program's own numbers
+        [UNTIMED, "0.35"], [UNTIMED, "3,0.25"], [UNTIMED + ",", "0.35"],
+        [UNTIMED.removesuffix(CONVOLUTION), "3,0.25"], [UNTIMED.removesuffix(CONVOLUTION) + "mb64ic1oc6", "3,0.25"],
+        # the rest is not the next line's, or has no time
+        [VERSIONS["3.x"][:60], VERSIONS["3.x"], VERSIONS["3.x"][60:]],
+        [VERSIONS["3.x"][:60], "epoch 2", VERSIONS["3.x"][60:]],
+        [VERSIONS["3.x"][:60], "", "", VERSIONS["3.x"][60:]],
+        [VERSIONS["3.x"][:60], UNTIMED[60:]],
+        # one field more than any version has
+        [VERSIONS["3.x"][:60], "," + VERSIONS["3.x"][60:]],
+        # more pieces than are joined
+        [VERSIONS["3.x"][:60], *VERSIONS["3.x"][60:80], VERSIONS["3.x"][80:]],
+    ],
+)  # fmt: skip
+def test_lines_that_were_cut_are_not_joined_with_other_output(tmp_path, lines):
+    trace = read(tmp_path, "\n".join([VERSIONS["2.x"], *lines, "done", ""]))
+    assert trace.kernels["duration_ns"].sum() == 1_500_000 * (1 + (VERSIONS["3.x"] in lines))
+    assert sum(trace.diagnostics.values()) == 1
+
+
+def test_a_broken_line_at_the_end_of_a_cut_stream_is_not_joined(tmp_path):
+    trace = read(tmp_path, f"{VERSIONS['2.x']}\n{wrapped(VERSIONS['3.x'], 60)}")
+    assert trace.kernels["duration_ns"].tolist() == [1_500_000]
+    assert trace.diagnostics == {"unreadable oneDNN lines": 1}
+
+
+def test_a_stream_of_lines_that_were_cut_is_refused_with_the_remedy(tmp_path):
+    with pytest.raises(EvidenceError, match=r"none of 2 lines .* cut or wrapped: let the program write to a file"):
+        read(tmp_path, f"{VERSIONS['3.x'][:80]}\n" * 2)
