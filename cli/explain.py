@@ -144,7 +144,10 @@ def explained(paths: tuple[Path, Path], mapping: Path | None, force: bool, reque
     told = read_map(mapping) if mapping is not None else None
     both = pair.read(*paths, by_layers=told is not None)
     for trace in both.traces():
-        warn.about(trace)
+        if both.of_lines:  # the explanation says itself that there are no kernels
+            warn.about_info(trace.info)
+        else:
+            warn.about(trace)
     if request is not None and request != Request() and not both.of_devices:
         raise UsageError("--steps and --device are for captures of device work, and these are not")
     return both.explain(told, force, request)

@@ -206,6 +206,8 @@ def unit_of(result: Mapping[str, Any]) -> tuple[str, int]:
 
 def _beside(result: Mapping[str, Any]) -> str:
     """Return the facts beside a breakdown: batch, conditions, pass with the clean step, coverage."""
+    if result.get("pass") == "lines" and (result.get("source") or {}).get("tool") == "line_profiler":
+        return "the lines of the function with the longest total, with what they call; line_profiler's own cost is included"
     parts = [text] if (text := content.batch(result)) else []
     parts += [content.conditions(result["conditions"])] if result.get("conditions") else []
     if result.get("pass"):

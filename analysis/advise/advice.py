@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes
@@ -25,7 +26,15 @@ from kernelscope.analysis.accounting.device_account import (
 from kernelscope.analysis.advise import host_account, words
 from kernelscope.analysis.advise.model import LEAST_ON_DEVICE, LEAST_ON_HOST, Advice
 from kernelscope.analysis.advise.notes import mostly_captures, notes
-from kernelscope.analysis.advise.rules import generation, padding, page_faults, rules
+from kernelscope.analysis.advise.rules import (
+    device_copies,
+    generation,
+    line_profiles,
+    padding,
+    page_faults,
+    processor_tables,
+    rules,
+)
 from kernelscope.analysis.advise.rules.host import untold_ns
 from kernelscope.analysis.advise.subject import MEDIAN, STEPS, Subject, read
 from kernelscope.analysis.attribution.steps import Request
@@ -43,6 +52,8 @@ _OF_ALL = ("mixed precision", "tensor cores", "threads", generation.TOPIC, paddi
 _DEVICES = 256  # no machine has more; each needs an account of its own
 # General advice on time between kernels: more specific causes of the same time come first
 _GENERAL = ("gaps between kernels", "dispatch", "fusion", "python", "host-bound")
+
+_BLIT = rf"\b__amd_rocclr_|{device_copies.COPIES}"  # kernels of AMD's runtime, operators of MXNet
 
 _WAITING = 0.2  # of a step: if the device idles this long, shorter kernels may not make the step shorter
 _COMPUTES = ("mixed precision", "tensor cores", "double precision", "alignment", "fusion", "optimizer")
@@ -68,6 +79,7 @@ _IDLE = {
 _HOST = "waiting for the host"
 _OVERHEAD = "dispatch and Python"
 _UNRECORDED = "nothing recorded"
+UNPRINTED = UNLISTED.strip("()")  # these rows may be kernels or copies
 IN_LINES = "in the program's lines"
 # Where no computation was recorded, host time cannot be called dispatch
 _BY_PLACE = {
@@ -78,7 +90,7 @@ _BY_PLACE = {
 _BY_LAYER = {idle_causes.OPERATOR: "between layers", idle_causes.RANGE: "in layers", idle_causes.PROGRAM: "outside of layers"}
 _PREPARING = "preparing input"
 PARTS = tuple(
-    dict.fromkeys([*_BUSY.values(), *_IDLE.values(), _HOST, _OVERHEAD, _PREPARING, *_BY_PLACE.values(), *_BY_LAYER.values()])
+    dict.fromkeys([*_BUSY.values(), *_IDLE.values(), _HOST, _OVERHEAD, _PREPARING, *_BY_PLACE.values(), *_BY_LAYER.values(), UNPRINTED])
 )  # all names that a part of a step can have
 
 
@@ -157,12 +169,13 @@ def _few(subject: Subject) -> int | None:
 def _longest(subject: Subject) -> dict[str, Any] | None:
     """Return the kernel (on the host, the kind of kernel) that takes most of the step; None if none takes a large share."""
     kernels = subject.kernels()
+    kernels = kernels[~_copies(kernels) & ~_unprinted(kernels)]
     if subject.on_host:  # preparing input is a part of its own
         kernels = kernels[(kernels["phase"] != "data").fillna(True).to_numpy(bool)]
+        own = kernels.index.isin(processor_tables.outside(subject).index)
+        kernels = kernels.assign(kind=kernels["kind"].astype("string").mask(own, processor_tables.OUTSIDE))
     first = _largest(kernels, "kind" if subject.on_host else "name", 1)
     least = _LONG if subject.timeline or subject.on_host else _LONG_OF_TOTALS
-    if first and first[0]["name"] == UNLISTED:
-        least = _LONG
     if not first or first[0]["time_ns"] < least * subject.step_ns:
         return None
     return {"name": first[0]["name"], "ns": first[0]["time_ns"]}
@@ -193,13 +206,25 @@ def parts(subject: Subject) -> list[dict[str, Any]]:
     sums: dict[str, int] = {}
     loading = (subject.rows["phase"] == "data").fillna(False).to_numpy(bool) & subject.on_host
     rows = subject.rows.assign(cause=subject.rows["cause"].mask(loading, idle_causes.FETCHING))
+    computes = (rows["part"] == COMPUTE).to_numpy(bool)
+    rows["part"] = rows["part"].mask(computes & _copies(rows), COPY).mask(computes & _unprinted(rows), UNPRINTED)
     for row in rows.groupby(["part", "cause"], dropna=False)["time_ns"].sum().reset_index().to_dict("records"):
-        busy = _PREPARING if row["part"] == COMPUTE and row["cause"] == idle_causes.FETCHING else _BUSY.get(row["part"], "")
+        busy = _PREPARING if row["part"] == COMPUTE and row["cause"] == idle_causes.FETCHING else _BUSY.get(row["part"], UNPRINTED)
         what = _idle(subject, row["cause"]) if row["part"] == IDLE else busy
         if not subject.timeline or subject.unrecorded:  # these do not show what runs concurrently
             what = what.removesuffix(_ALONE)
         sums[what] = sums.get(what, 0) + int(row["time_ns"])
     return [{"what": what, "ns": ns} for what, ns in sorted(sums.items(), key=lambda item: -item[1]) if ns]
+
+
+def _copies(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which rows are kernels by which a runtime copies or fills memory: they compute nothing."""
+    return rows["name"].astype("string").str.contains(_BLIT).fillna(False).to_numpy(bool)
+
+
+def _unprinted(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which rows stand for what a tool did not print."""
+    return (rows["name"] == UNLISTED).fillna(False).to_numpy(bool)
 
 
 def _idle(subject: Subject, cause: str) -> str:
@@ -262,7 +287,9 @@ def _calls(subject: Subject) -> list[dict[str, Any]]:
 
 def _kept(subject: Subject) -> list[Advice]:
     """Return the advice that saves enough, largest saving first, without findings that others cover."""
-    if subject.unrecorded or not subject.step_ns or mostly_captures(subject):  # all times may be zero
+    if subject.unrecorded and subject.step_ns:  # lines of the program are all that such a recording may tell
+        return line_profiles.ranked(subject)
+    if not subject.step_ns or mostly_captures(subject):  # all times may be zero
         return []
     least = (LEAST_ON_HOST if subject.on_host else LEAST_ON_DEVICE) * (subject.recorded_ns or subject.step_ns)
     found = [one for rule in rules() for one in rule(subject) if one.saves_ns > least]

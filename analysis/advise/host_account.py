@@ -62,12 +62,9 @@ def of_trace(trace: Trace) -> tuple[pd.DataFrame, int]:
 
 def of_lines(trace: Trace) -> tuple[pd.DataFrame, int]:
     """Return the rows of a recording by line_profiler alone, one per line, and the time of the profiled function in ns."""
-    found = breakdowns(trace, ("line",))["line"]
-    if isinstance(found, str):
-        raise EvidenceError(found)
-    table = _opened(found.table, trace.lines)
-    file, line, text = (table[name].astype("string") for name in ("file", "line", "text"))
-    place = (file + ":" + line + " " + text.fillna("").str.strip().str.slice(0, _LONGEST_LINE)).str.strip()
+    table, step_ns = opened_lines(trace)
+    text = table["text"].astype("string")
+    place = (place_of_lines(table) + " " + text.fillna("").str.strip().str.slice(0, _LONGEST_LINE)).str.strip()
     rows = table.reindex(columns=list(KEYS)).assign(
         part=IDLE,
         cause=np.where(table["file"].notna(), idle_causes.LINE, idle_causes.UNSEEN),
@@ -76,7 +73,26 @@ def of_lines(trace: Trace) -> tuple[pd.DataFrame, int]:
         duration_ns=table["duration_ns"].astype(float),
         time_ns=table["time_ns"],
     )
-    return rows.astype(dict.fromkeys(KEYS, "string")), int(found.step_ns or 0)
+    return rows.astype(dict.fromkeys(KEYS, "string")), step_ns
+
+
+def opened_lines(trace: Trace) -> tuple[pd.DataFrame, int]:
+    """Return the lines that the rows of `of_lines` are, in the same order: file, function, line, text, count, duration_ns and
+    time_ns; and the time of the profiled function in ns.
+    """
+    found = breakdowns(trace, ("line",))["line"]
+    if isinstance(found, str):
+        raise EvidenceError(found)
+    return _opened(found.table, trace.lines), int(found.step_ns or 0)
+
+
+def place_of_lines(table: pd.DataFrame) -> pd.Series[str]:
+    """Return where each line is: train.py:31; if its file is unknown, create:587, by its function."""
+    file, function = (table[name].astype("string") for name in ("file", "function"))
+    owner = file.where((file != "").fillna(False), function.str.replace(r" at line \d+.*$", "", regex=True))
+    number = table["line"].astype("string")
+    known = (table["file"].notna() & (table["line"] > 0).fillna(False)).to_numpy(bool)
+    return owner.where(~known, owner + ":" + number)
 
 
 def _opened(rows: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame:

@@ -42,7 +42,7 @@ from kernelscope.analysis.explain.sides import events_of
 from kernelscope.analysis.recordings import archives, core_use, device_ends, kinds, reading
 from kernelscope.analysis.recordings.kinds import Kind
 from kernelscope.analysis.recordings.run import PassData, Run
-from kernelscope.analysis.trace import Trace, intervals
+from kernelscope.analysis.trace import Trace, intervals, page_faults
 
 _FEW, _UNEVEN = 4, 1.5  # a range of steps needs at least so many steps, and a 90th percentile of so many times the 10th
 STEPS, WHOLE = "a step", "in all"
@@ -59,6 +59,8 @@ _USUAL = ("cuda", "cpu", ALL)
 _ELSEWHERE = "on another accelerator"
 VLLM = "vllm"  # serves models; its programs have PyTorch's operators, too
 _OF_VLLM = r"(?i)\bvllm\b|^vllm"
+_PREFETCHES = r"^cudaMemPrefetch"
+_MANY_MOVES, _SMALL_MOVE = 100, 512_000  # moves of unified memory that answer page faults: how many, and bytes of each
 _HIP = r"^hip[A-Z]"  # calls of the API of AMD's GPUs
 
 
@@ -96,6 +98,7 @@ class Subject:
     lengths: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     by_step: npt.NDArray[np.float64] | None = None
     program: bool = False
+    migrations: pd.DataFrame = field(default_factory=pd.DataFrame)
     derived: dict[str, Any] = field(init=False, default_factory=dict)
 
     @property
@@ -282,11 +285,32 @@ def of_trace(trace: Trace, path: str, request: Request | None = None) -> Subject
         lengths=done.lengths if done.basis == "steps" else done.lengths[:0],
         by_step=done.by_window if done.basis == "steps" else None,
     )  # fmt: skip
+    if totals:
+        _leave_out_migrations(result)
     if len(result.inside_steps(trace.calls)):  # waiting can explain no more idle time than the host waits
         waits = result.waiting_calls
         lasted = float((waits["end_ns"] - waits["start_ns"]).sum())
         result.waited_ns = min(result.waited_ns, round(lasted / max(result.count, 1)))
     return result
+
+
+def _leave_out_migrations(subject: Subject) -> None:
+    """Take moves of unified memory that answer a kernel's page faults out of totals: the kernel waits for them.
+
+    They are many and small. The host, and cudaMemPrefetchAsync, move blocks of up to 2 MiB. Moves to the host answer its own
+    page faults, between kernels.
+    """
+    rows = subject.rows
+    if "bytes" not in rows or subject.trace.totals["name"].astype("string").str.contains(_PREFETCHES).any():
+        return
+    mean = rows["bytes"].astype("Float64") / rows["count"]
+    mine = (rows["part"] == COPY) & (rows["kind"] == page_faults.UNIFIED) & (rows["name"] == "host to device")
+    chosen = (mine & (rows["count"] >= _MANY_MOVES) & (mean > 0) & (mean < _SMALL_MOVE)).fillna(False).to_numpy(bool)
+    moved = int(rows["time_ns"][chosen].sum())
+    computing = int(rows["time_ns"][(rows["part"] == COMPUTE).to_numpy(bool)].sum())
+    if moved and moved <= computing:
+        subject.migrations = rows[chosen]
+        subject.rows, subject.step_ns = rows[~chosen], subject.step_ns - moved
 
 
 def _place(trace: Trace, device: str) -> str:

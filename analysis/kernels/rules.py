@@ -334,7 +334,8 @@ _BLAS = (
     Rule(r"gemmSN_|gemmNSP_|gemmk1_kernel|gemm_SN|cublas\w*Gemm\w*(?:Params|SmallN)",
          "cublas", "gemm", "small dimension",
          "void gemmSN_NN_kernel<float, 128, 2, 4, 8, 4, 4, cublasGemvTensorStridedBatched<const float>, …"),
-    Rule(r"\bgemv(?:NSP|\dT|\dN|x|NT|T|N)?|gemvx::kernel|cublasGemv\w*Params|internal::gemv|gemv_",
+    # a plain gemv_kernel is a user's own
+    Rule(r"\bgemv(?:NSP|\dT|\dN|x|NT|T|N)(?:_|\b)|gemvx::kernel|cublasGemv\w*Params|internal::gemv",
          "cublas", "gemm", "gemv", "void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false, …"),
     Rule(r"compute_gemm_pointers",
          "cublas", "gemm", "pointers of a batch",
@@ -993,7 +994,7 @@ _PROGRAMS = (
          None, "embedding", None, "void paddle::operators::gather_kernel<float, int>(float const*, int const*, float*, …"),
     Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:gather|scatter)(?:[^a-z]|$))",
          None, "copy", "gather or scatter", "scatter_and_key_kernel(Particles, Particles, int *, int *, int *, int *, int)"),
-    Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:dot|reduc\w*|sum|mean|variance|arg(?:max|min)|max|min|norm\d|scan|prefix_?sum"
+    Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:dot|reduc\w*|sums?|mean|variance|arg(?:max|min)|max|min|norm\d|scan|prefix_?sum"
          r"|histogram|sort|top_?k|softargmax)_?(?:kernel)?(?:[^a-z]|$))",
          None, "reduction", None, "void dot_kernel<double>(double const *, double const *, double*, unsigned int)"),
     Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:cast|convert)(?:[^a-z]|$)|(?:float|half|int8|fp?32|fp?16|bf16)_?(?:to|2)_?(?:float"

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.accounting.device_account import COMPUTE, COPY
-from kernelscope.analysis.advise import words
+from kernelscope.analysis.accounting.device_account import ALL, COMPUTE, COPY
+from kernelscope.analysis.advise import links, words
 from kernelscope.analysis.advise.model import LEAST_ON_DEVICE, Advice, Rule
 from kernelscope.analysis.advise.subject import STEPS, Subject
 from kernelscope.analysis.attribution import call_totals
-from kernelscope.analysis.device import datasheets
 
 _ACROSS = ("host to device", "device to host", "peer to peer")
 _PINNED = {
@@ -34,6 +33,13 @@ _FEWER = {
     "jax": "offload less to host memory: keep data on the device that each step brings back; send smaller types",
     "": "send fewer bytes: smaller types, converted on the device; keep data there that each step sends again",
 }
+_FETCH_LESS = {
+    "pytorch": "fetch fewer results: each .item(), .cpu(), .numpy() and print of a tensor copies it to the host; keep results on "
+    "the device until many of them, or their sum, are fetched at once; fetch smaller types",
+    "jax": _FEWER["jax"],
+    "": "fetch fewer results: each .numpy(), .item() and print of a tensor copies it to the host; keep results on the device "
+    "until many of them, or their sum, are fetched at once; fetch smaller types, converted on the device",
+}
 _EARLIER = "; they already run on a separate stream, from pinned memory: start them earlier (prefetch more batches)"
 _DECODE = ", or send encoded data, and decode and convert it on the device"
 _WEIGHTS = (
@@ -45,7 +51,7 @@ _LINK = {
     "jax": "https://docs.jax.dev/en/latest/notebooks/host-offloading.html",
     "": "https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/",
 }
-_REACHED = 0.9  # of the data sheet's host link: pinned copies reach 57.2 of 63.0 GB/s (H100, PCIe 5) and 27.7 of 31.5 (PCIe 4)
+_GAINS = 0.1  # of the copies' time: pinned memory that saves less is no advice
 _FASTER = 2.3  # pinned over pageable if bytes or link are unknown: 57.2 over 25.2 GB/s, one program on one H100
 _GATHER = "copy many values at once: gather them where they are, or keep them there"
 _MANY, _SHORT_NS = 100, 3_000  # with so many copies so short, their number is what takes the time
@@ -53,6 +59,7 @@ _LARGE = 1_000_000  # bytes a copy: from this size on, pinned or pageable memory
 _START = 2_000  # ns that a copy takes at least
 _SEEN = 1_000  # ns: less time counts as none in the text
 _LITTLE = 0.25  # of the copies: if computation can hide less, sending fewer bytes saves more
+_BOTH = 0.25  # of the copies: if each direction has as much, they can hide one another
 _HALF = 0.5  # of the bytes, in types of half the size
 _FEW = 0.01  # of the copies of a direction: with so few large ones, they are no input of each step
 _MOSTLY = 0.5  # of their time
@@ -73,20 +80,23 @@ def exposed(subject: Subject) -> list[Advice]:
     room = _room(subject)
     beside = f"copies can hide behind {words.duration(room)} of computation at most, during which nothing is copied yet"
     beside = beside if room >= _SEEN else "no computation is left to hide copies behind"
-    if words.time_of(pageable) > ns / 2:
+    fewer = words.text(subject, _FETCH_LESS if _is_back(rows) else _FEWER)
+    pinned, said = _pinning(subject, pageable)
+    if words.time_of(pageable) > ns / 2 and (pinned >= _GAINS * ns or room >= _LITTLE * ns):
         title, remedy = "copies from or to pageable memory hold up the device", words.text(subject, _PINNED)
-        pinned, said = _pinning(subject, pageable)
+        remedy = remedy if subject.timeline or room >= _LITTLE * ns else f"{remedy}; {fewer}"
         saves = pinned + min(ns - pinned, room)
         estimate = f"{words.duration(pinned)} by {said}; {beside}"
     elif room < _LITTLE * ns:
-        title, remedy = "copies between host and device take longer than computation can hide", words.text(subject, _FEWER)
+        title, remedy = "copies between host and device take longer than computation can hide", fewer
+        remedy += _both_ways(subject, rows)
         saves, estimate = _HALF * ns, f"half of them, if types of half the size are sent; {beside}"
     else:
         title = "copies between host and device are not hidden behind computation"
         remedy = words.text(subject, _BACK if _is_back(rows) else _BESIDE)
         saves, estimate = min(ns, room), beside
     if words.time_of(pageable) <= ns / 2 and room >= _LITTLE * ns and _beside_already(subject):
-        remedy = words.text(subject, _FEWER) + _DECODE + _EARLIER
+        remedy = fewer + ("" if _is_back(rows) else _DECODE) + _EARLIER
         saves, estimate = _HALF * ns, f"half of them, if types of half the size are sent; {beside}"
     small = _small(rows)
     if small:
@@ -96,6 +106,8 @@ def exposed(subject: Subject) -> list[Advice]:
         title, remedy = "copies between host and device use memory that is not pinned", words.text(subject, _PINNED)
         saves, said = _pinning(subject, rows)
         estimate = f"by {said}; the capture has no call that pins memory"
+    elif not subject.timeline and words.time_of(pageable) > ns / 2:
+        title = "copies from or to pageable memory take time; totals do not show whether computation hides it"
     elif not subject.timeline:
         title = "copies between host and device take time; totals do not show whether computation hides it"
     weights, again = _weights(subject)
@@ -112,6 +124,14 @@ def _across(subject: Subject) -> tuple[str, ...]:
     """Return the kinds of copies that are not within a device; a table of operators does not show their direction."""
     by_operators = subject.trace.info.get("counted") == "operators"
     return (*_ACROSS, "other") if by_operators else _ACROSS
+
+
+def _both_ways(subject: Subject, rows: pd.DataFrame) -> str:
+    """Return that copies can run in both directions at the same time, if totals have much of both on a device of NVIDIA."""
+    ways = [words.time_of(rows[(rows["kind"] == one).fillna(False).to_numpy(bool)]) for one in _ACROSS[:2]]
+    if subject.timeline or min(ways) < _BOTH * words.time_of(rows) or not subject.device.startswith(("cuda", ALL)):
+        return ""
+    return "; copy in both directions at once, on two streams and from pinned memory, unless the program does, which totals hide"
 
 
 def _is_back(rows: pd.DataFrame) -> bool:
@@ -208,18 +228,15 @@ def _pinning(subject: Subject, rows: pd.DataFrame) -> tuple[float, str]:
     """Return what pinned memory saves of these copies, in ns per step, and by which ratio of bandwidths."""
     took = rows["duration_ns"].to_numpy(float)
     moved = rows["bytes"].fillna(0).to_numpy(float) if "bytes" in rows else np.zeros(len(rows))
-    sheet = datasheets.lookup(subject.hardware)
-    link = sheet.host_bandwidth if sheet else None
-    if link is None or not (moved > 0).all() or not took.sum():
+    if not (moved > 0).all() or not took.sum():
         ratio = np.full(len(rows), 1 / _FASTER)
         said = f"pinned memory, {_FASTER} times as fast as pageable memory (measured on an H100: 57.2 and 25.2 GB/s)"
     else:
-        lasts = moved / (_REACHED * link) * 1e9 + rows["count"].to_numpy(float) * _START
-        ratio = np.minimum(lasts / np.maximum(took, 1), 1)
-        said = (
-            f"pinned memory, which reaches {_REACHED:.0%} of the {link / 1e9:.1f} GB/s of {sheet.host_link if sheet else ''} "
-            f"(data sheet; a slower slot gives less), while these copies reach {moved.sum() / took.sum():.1f} GB/s"
-        )
+        link = links.limit(subject.hardware, float((moved / np.maximum(took, 1)).max()) * 1e9)
+        lasts = moved / link.rate * 1e9 + rows["count"].to_numpy(float) * _START
+        least = 0 if link.certain else 1 / _FASTER  # it was not seen to be faster than that
+        ratio = np.clip(lasts / np.maximum(took, 1), least, 1)
+        said = f"pinned memory, which reaches {link.of}, while these copies reach {moved.sum() / took.sum():.1f} GB/s"
     return float((rows["time_ns"].to_numpy(float) * (1 - ratio)).sum()), said
 
 

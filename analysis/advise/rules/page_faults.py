@@ -36,6 +36,30 @@ def waits(subject: Subject) -> list[Advice]:
     ]
 
 
+def migrations(subject: Subject) -> list[Advice]:
+    """Pages of unified memory are moved to the device bit by bit, while kernels wait for them."""
+    moves, rows = subject.migrations, subject.kernels()
+    ns = 0.0 if moves.empty else float(moves["duration_ns"].sum())
+    if moves.empty or ns < _SHARE * words.time_of(rows):
+        return []
+    count, moved = float(moves["count"].sum()), float(moves["bytes"].sum())
+    return [
+        Advice(
+            TOPIC,
+            "kernels wait while pages of unified memory are moved to the device",
+            min(ns, words.time_of(rows)),
+            "the time of these moves, which are part of the kernels' time; in advance and in large pieces they take less",
+            [
+                f"{words.count(count)} moves of {words.size(moved / count)} on average take {words.duration(ns)} within the "
+                f"{words.duration(words.time_of(rows))} of kernels: so many small ones answer page faults."
+            ],
+            remedy(subject.trace),
+            _LINK,
+            words.ids(rows),
+        )
+    ]
+
+
 def apart(subject: Subject) -> tuple[float, list[str]]:
     """Return the share of the kernels' time that is not page faults, and say so if that is not all: only this part gets shorter
     with faster arithmetic.
@@ -61,4 +85,4 @@ def note(subject: Subject) -> list[str]:
     )
 
 
-RULES: tuple[Rule, ...] = (waits,)
+RULES: tuple[Rule, ...] = (waits, migrations)

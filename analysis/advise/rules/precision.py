@@ -18,7 +18,8 @@ from kernelscope.analysis.explain.device.case import MAIN_NAMES
 from kernelscope.analysis.kernels.lookup import look
 from kernelscope.analysis.trace import MAIN
 
-_AMPERE = r"(?:^|[_/ ])(?:sm(?:8|9|10|12)\d|ampere|hopper)_"  # in names of kernels that run only on Ampere or later
+# In names of kernels that run only on Ampere or later; CUTLASS's fused attention names at its end the device it is chosen for
+_AMPERE = r"(?:^|[_/ ])(?:sm(?:8|9|10|12)\d|ampere|hopper)_|\bcutlass_[89]\d_|^fmha_cutlass\w*_sm(?:8|9|10|12)\d\b"
 # Peak rate in float32 or TF32 over that in half precision: by data sheets, GeForce doubles its rate, others gain more
 _LEAST_OF_AMPERE = 0.5
 _BY_SHEET = "half of the time of memory-bound kernels, and the data sheet's peak rates for products (at least a quarter remains)"
@@ -26,6 +27,8 @@ _BY_NAMES = (
     "half of their time: the recording names no device, but the names of some kernels are of Ampere, and all devices that run "
     "these have at least twice the peak rate in half precision"
 )
+_TWICE = 2.2  # times the peak rate in float64: what float32 has on devices for computing
+_NOTICED = 0.1  # of the products' time, likewise
 _HALF = 0.5  # of the time of kernels that move memory, in types of half the size
 _MIXES = 0.1  # times the time in 32-bit types: a program with as much in 16-bit types mixes them on purpose
 _WHOLE = 16  # bytes that a thread loads at once, if sizes allow it
@@ -97,11 +100,13 @@ def double(subject: Subject) -> list[Advice]:
     rows = rows[(rows["dtype"] == "f64").fillna(False).to_numpy(bool)]
     ns = words.time_of(rows)
     chosen = not subject.framework and subject.trace.operators.empty  # numerical programs compute in float64 on purpose
-    estimate = (
-        "half of their time at most, and only if the results allow float32: it halves the bytes that memory-bound kernels move"
-        if chosen
-        else "half of their time: float32 halves the bytes and doubles what a vector holds (graphics GPUs gain far more)"
-    )
+    more = _more_than_half(subject)
+    estimate = f"half of their time: float32 halves the bytes and doubles what a vector holds{more}"
+    if chosen:
+        estimate = (
+            f"half of their time, as memory-bound kernels move half of the bytes{more}; only if the results allow float32, so it "
+            "is listed last"
+        )
     return [
         Advice(
             "double precision",
@@ -112,10 +117,20 @@ def double(subject: Subject) -> list[Advice]:
             words.text(subject, _DOUBLE),
             "",
             words.ids(rows),
-            modelled=not chosen,
+            modelled=not chosen or bool(more),
             last=chosen,
         )
     ]
+
+
+def _more_than_half(subject: Subject) -> str:
+    """Say what kernels gain that are bound by arithmetic in float64: the device's ratio of peak rates, if known."""
+    sheet = None if subject.on_host else datasheets.lookup(subject.hardware)
+    single, double = (sheet.flops("f32", False), sheet.flops("f64", False)) if sheet else (None, None)
+    if single and double:
+        ratio = single / double
+        return f", and arithmetic has {ratio:.3g} times the peak rate on this device" if ratio > _TWICE else ""
+    return "" if subject.on_host else ", and arithmetic gains more on graphics GPUs: 32 or 64 times the rate on most GeForce"
 
 
 def tf32(subject: Subject) -> list[Advice]:
@@ -186,6 +201,7 @@ def mixed(subject: Subject) -> list[Advice]:
             [
                 f"{_named(pd.concat(rows))} in float32 or TF32: {words.share(subject, main_ns)} {subject.per}"
                 + (f"; other kernels in float32: {words.share(subject, words.time_of(small))}." if len(small) else "."),
+                *_attention_in_float32(subject, pd.concat(rows)),
                 *of_faults,
             ],
             words.text(subject, _MIXED if rates.bfloat16 else {**_MIXED, **_FLOAT16}),
@@ -193,6 +209,18 @@ def mixed(subject: Subject) -> list[Advice]:
             words.ids(chosen),
             modelled=True,
         )
+    ]
+
+
+def _attention_in_float32(subject: Subject, rows: pd.DataFrame) -> list[str]:
+    """Say that fused attention in float32 has no flash kernel, if it is a good part of these rows."""
+    fused = rows[((rows["kind"] == "attention") & (rows["dtype"] == "f32")).fillna(False).to_numpy(bool)]
+    ns = words.time_of(fused)
+    if not ns or ns < _NOTICED * words.time_of(rows):
+        return []
+    return [
+        f"Fused attention computes in float32: {words.share(subject, ns)} in {words.kernels(fused)}; flash attention has kernels "
+        "for float16 and bfloat16 only, so give it such inputs."
     ]
 
 

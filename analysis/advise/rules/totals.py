@@ -10,6 +10,7 @@ from kernelscope.analysis.advise import sequences, words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.rules import fusion, layouts
 from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.attribution import call_totals
 
 _MOST = 0.5  # of the recording
 _NOTICEABLE = 0.05  # of these kernels' time
@@ -28,7 +29,7 @@ def elementwise(subject: Subject) -> list[Advice]:
     operators, names = (rows[column].astype("string").fillna("") for column in ("operator", "name"))
     own = operators.str.startswith("aten::") | (rows["library"] == "aten").fillna(False)
     own &= ~operators.isin([layouts.COPY, layouts.CONVERSION])  # transfers, perhaps, or casts, which have advice of their own
-    rows = rows[(own & ~(names + operators).str.contains(_NO_STAGE)).to_numpy(bool)]
+    rows = _launching(subject, rows[(own & ~(names + operators).str.contains(_NO_STAGE)).to_numpy(bool)])
     ns = words.time_of(rows)
     stages = rows[(rows["time_ns"] > _NOTICEABLE * ns).to_numpy(bool)]
     if len(stages) < 2 or ns < _MOST * subject.step_ns:
@@ -51,21 +52,36 @@ def elementwise(subject: Subject) -> list[Advice]:
     ]
 
 
+def _launching(subject: Subject, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows without operators that only call others, as aten::square calls aten::pow.
+
+    They are known if fewer kernels were launched than operators have time on the device: the shortest ones launch none.
+    """
+    launched = float(call_totals.named(call_totals.sums(subject.trace), call_totals.LAUNCHES)["count"].sum())
+    if not launched or subject.trace.info.get("counted") != "operators":
+        return rows
+    each = (rows["time_ns"] / rows["count"]).sort_values(ascending=False, kind="stable")
+    executed = rows["count"].reindex(each.index).cumsum()
+    return rows[rows.index.isin(executed.index[(executed <= launched).to_numpy(bool)])]
+
+
 def attention(subject: Subject) -> list[Advice]:
     """There are batched products and softmaxes in the numbers that attention needs, and no fused attention kernel."""
-    if not _is_eager(subject) or len(subject.kernels(("attention",))):
+    if not _is_table(subject) or len(subject.kernels(("attention",))):
         return []
     rows = subject.kernels(("softmax",))
     names = rows["operator"].astype("string").fillna("") + " " + rows["name"].astype("string").fillna("")
     rows = rows[~names.str.contains(_LOSS).to_numpy(bool)]
     number, products = float(rows["count"].sum()), _batched(subject)
-    if not number or products < _PRODUCTS * number:
+    unknown = "calls" in (subject.trace.info.get("unavailable") or {})
+    if not number or products < (1 if unknown else _PRODUCTS * number):
         return []
     small = subject.kernels(sequences.SMALL)
     beside = small[(small["operator"].isin(_BESIDE) & (small["count"] == number)).fillna(False).to_numpy(bool)]
     mine = pd.concat([rows, beside])
     ns = words.time_of(mine)
     softmaxes = f"{words.count(number)} softmax{'' if number == 1 else 'es'}"
+    both = "Batched products and softmaxes" if unknown else f"{words.count(products)} batched products and {softmaxes}"
     return [
         Advice(
             "attention",
@@ -73,7 +89,7 @@ def attention(subject: Subject) -> list[Advice]:
             ns,
             "the softmax, and elementwise operators that run as often: a fused kernel does that without memory traffic",
             [
-                f"{words.count(products)} batched products and {softmaxes}, as attention needs, and no fused attention: "
+                f"{both}, as attention needs, and no fused attention: "
                 f"{words.share(subject, ns)} in {words.kernels(mine)}. Totals do not show their order."
             ],
             words.text(subject, fusion.ATTEND),
@@ -83,17 +99,22 @@ def attention(subject: Subject) -> list[Advice]:
     ]
 
 
+def _is_table(subject: Subject) -> bool:
+    """Return whether these are totals of a PyTorch program."""
+    return subject.framework == "pytorch" and not subject.timeline
+
+
 def _is_eager(subject: Subject) -> bool:
     """Return whether these are totals of a PyTorch program whose kernels no compiler made."""
     names = subject.rows["name"].astype("string")
-    return subject.framework == "pytorch" and not subject.timeline and not names.str.contains(_COMPILED, na=False).any()
+    return _is_table(subject) and not names.str.contains(_COMPILED, na=False).any()
 
 
 def _batched(subject: Subject) -> float:
     """Return how often batched products were called."""
     totals = subject.trace.totals
     mine = totals[((totals["table"] == "operators") & totals["name"].isin(_BATCHED)).fillna(False).to_numpy(bool)]
-    return float(mine["count"].sum())
+    return float(mine["count"].fillna(1).sum())
 
 
 RULES: tuple[Rule, ...] = (elementwise, attention)

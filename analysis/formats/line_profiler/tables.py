@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 from kernelscope.analysis.errors import EvidenceError
@@ -24,12 +25,22 @@ _UNIT = re.compile(rf"{_INDENT}Timer unit: ({_NUMBER}) s[ \r]*$", re.MULTILINE)
 _TOTAL = re.compile(rf"{_INDENT}Total time: ({_NUMBER}) s[ \r]*$", re.MULTILINE)
 _FILE = re.compile(rf"{_INDENT}(?:File: |Could not find file )(.+?)[ \r]*$", re.MULTILINE)
 _FUNCTION = re.compile(rf"{_INDENT}Function: (.*) at line (\d{{1,9}})[ \r]*$", re.MULTILINE)
+# Columns may have been cut, but not those of executions, time and source
 _HEADER = re.compile(
-    rf"({_INDENT}Line # +Hits +Time +Per Hit +% Time  )Line Contents[ \r]*\n[ \t]{{0,80}}=+[ \r]*\n", re.MULTILINE
+    rf"(?P<columns>{_INDENT}(?P<number>Line # +)?Hits +Time +(?P<each>Per Hit +)?(?P<share>% Time +)?)Line Contents[ \r]*\n"
+    r"[ \t]{0,80}=+[ \r]*\n",
+    re.MULTILINE,
 )
+# A header whose columns are separated by tabs, or by bars as in Markdown
+_SPLIT_HEADER = re.compile(
+    r"^ {0,80}\|? {0,80}(?:Line # *[\t|] *)?Hits *[\t|] *Time *[\t|] *(?:Per Hit *[\t|] *)?(?:% Time *[\t|] *)?"
+    r"Line Contents *\|?[ \t\r]*$",
+    re.MULTILINE,
+)
+_RULE = re.compile(r"[ \t|:]*[=-]{3}[ \t|:=-]*$")
+_CELLS = {"Line #": 6, "Hits": 9, "Time": 12, "Per Hit": 8, "% Time": 8}  # columns and their widths as the tool prints them
 _LINE = re.compile(r"[ \t]*(\d{1,9})\b")
-_MEASURED = re.compile(rf"[ \t]*(\d{{1,9}}) +({_NUMBER}) +({_NUMBER}) +(\S+)(?: +(\d+\.\d))?(?:  (.*))?$")
-
+_COUNTED = re.compile(rf"[ \t]*{_NUMBER} +{_NUMBER}(?: |$)")  # a row without the line's number
 # The modules of line_profiler's class: up to version 3, in 4, and from 5 on
 _CLASSES = frozenset(
     ("_line_profiler LineStats", "line_profiler._line_profiler LineStats", "line_profiler.line_profiler LineStats")
@@ -54,7 +65,7 @@ class Function:
 
     total_ns: as printed, None if not printed. name: empty if the source was not found. unreadable: how many lines could not be
     read; unreadable_at: the number of the first of them in the report, 0 for none. derived: whether the unit is not printed, but
-    follows from the total.
+    follows from the total. counted: whether the lines' numbers are not printed, but counted from the function's first line.
     """
 
     file: str
@@ -66,6 +77,7 @@ class Function:
     unreadable: int = 0
     unreadable_at: int = 0
     derived: bool = False
+    counted: bool = False
 
     def skip(self, text: str, position: int) -> None:
         """Count the line at a position of a report as unreadable."""
@@ -80,7 +92,7 @@ class Function:
 
 def is_report(text: str) -> bool:
     """Return whether a text has, anywhere, the line of the timer's unit or the header of a table."""
-    return _UNIT.search(text) is not None or _HEADER.search(text) is not None
+    return any(pattern.search(text) is not None for pattern in (_UNIT, _HEADER, _SPLIT_HEADER))
 
 
 def parse_text(text: str, place: str) -> list[Function]:
@@ -88,7 +100,7 @@ def parse_text(text: str, place: str) -> list[Function]:
 
     Raise EvidenceError if there is no table, or if a table precedes the timer's unit.
     """
-    text = _COLOURS.sub("", text) if "\x1b" in text else text
+    text = _aligned(_COLOURS.sub("", text) if "\x1b" in text else text)
     functions = []
     unit = None
     end = 0
@@ -106,6 +118,53 @@ def parse_text(text: str, place: str) -> list[Function]:
     if not functions:
         raise EvidenceError(f"{place}: no table of line_profiler; write one with python -m line_profiler FILE.lprof")
     return functions
+
+
+def _aligned(text: str) -> str:
+    """Return a report whose tables have columns separated by tabs or bars with columns as the tool prints them."""
+    pieces, end = [], 0
+    for header in _SPLIT_HEADER.finditer(text):
+        if header.start() >= end:
+            pieces.append(text[end : header.start()])
+            rows, end = _split_rows(text, header)
+            pieces += rows
+    return "".join([*pieces, text[end:]])
+
+
+def _split_rows(text: str, header: re.Match[str]) -> tuple[list[str], int]:
+    """Return a table with separated columns as the tool prints it, and where it ends."""
+    mark = "|" if "|" in header[0] else "\t"
+    names = [cell.strip() for cell in _cells(header[0], mark, 0)]
+    rows, end = [_row(names, names), "=" * 80 + "\n"], min(header.end() + 1, len(text))
+    while end < len(text):
+        stop = text.find("\n", end)
+        stop = len(text) if stop < 0 else stop
+        line = text[end:stop].rstrip("\r")
+        cells = _cells(line, mark, len(names))
+        if not _RULE.match(line):
+            if len(cells) < len(names):
+                break
+            rows.append(_row(names, cells))
+        end = min(stop + 1, len(text))
+    return rows, end
+
+
+def _cells(line: str, mark: str, count: int) -> list[str]:
+    """Return the cells of a row; the last of `count` keeps marks in the source. count: 0 for the header."""
+    if mark == "\t":
+        return line.strip("\r\n").split(mark, count - 1)
+    bare = line.strip()
+    bare = bare[1:] if bare.startswith(mark) else bare
+    bare = bare[:-1] if bare.endswith(mark) and not bare.endswith("\\|") else bare
+    return [cell.replace("\\|", mark) for cell in bare.split(mark, count - 1)]
+
+
+def _row(names: list[str], cells: list[str]) -> str:
+    """Return a row with the tool's columns."""
+    numbers = [f"{cell.strip():>{_CELLS[name]}}" for name, cell in zip(names[:-1], cells[:-1], strict=True)]
+    source = cells[-1].strip()
+    quoted = len(source) > 1 and source[0] == source[-1] == "`"
+    return f"{' '.join(numbers)}  {source[1:-1] if quoted else source}\n"
 
 
 def _unit_of(before: str, text: str, header: re.Match[str]) -> str | None:
@@ -131,32 +190,44 @@ def _function(before: str, unit: str) -> Function:
 def _read_rows(text: str, header: re.Match[str], function: Function) -> int:
     """Read a table's rows up to the first line that is not one; return that line's position.
 
-    Columns may be wider than their headings, but a line that did not run is blank up to its source.
+    Columns may be wider than their headings, but a line that did not run is blank up to its source. If the lines' numbers were
+    cut, they are counted from the function's first line.
     """
     unit_ns = Fraction(function.unit_s) * 1_000_000_000
-    contents = len(header[1])
-    position = header.end()
+    function.counted = header["number"] is None
+    starts, measured = (_COUNTED if function.counted else _LINE), _measured(*map(bool, header.group("number", "each", "share")))
+    position, counted = header.end(), max(function.first, 1) - 1
     while position < len(text):
         end = text.find("\n", position)
         end = len(text) if end < 0 else end
         row = text[position:end].rstrip("\r")
-        number = _LINE.match(row)
-        if number is None and row.strip() and _LINE.match(text, end + 1):  # a damaged line: the table goes on
-            function.skip(text, position)
-            position = end + 1
+        start = starts.match(row)
+        blank = not row[0 if start is None or function.counted else start.end() : len(header["columns"])].strip()
+        if start is None and row.strip() and not (function.counted and blank) and starts.match(text, end + 1):
+            function.skip(text, position)  # a damaged line: the table goes on
+            position, counted = end + 1, counted + 1
             continue
-        if number is None:
+        if start is None and not (function.counted and blank):
             break
-        begin, position = position, end + 1
-        if not row[number.end() : contents].strip():
+        begin, position, counted = position, end + 1, counted + 1
+        if blank:
             continue
-        match = _MEASURED.match(row)
+        match = measured.match(row)
         if match is None:
             function.skip(text, begin)
             continue
-        hits, time = Fraction(match[2]), Fraction(match[3])
-        function.lines.append(Line(int(match[1]), round(hits), time * unit_ns, (match[6] or "").strip() or None))
-    return position
+        number = counted if function.counted else int(match["line"])
+        text_of = (match["text"] or "").strip() or None
+        function.lines.append(Line(number, round(Fraction(match["hits"])), Fraction(match["time"]) * unit_ns, text_of))
+    return min(position, len(text))
+
+
+@cache
+def _measured(numbered: bool, each: bool, share: bool) -> re.Pattern[str]:
+    """Return the pattern of a row that ran, in a table with these columns."""
+    number = r"(?P<line>\d{1,9}) +" if numbered else ""
+    more = (r" +\S+" if each else "") + (r"(?: +\d+\.\d)?" if share else "")
+    return re.compile(rf"[ \t]*{number}(?P<hits>{_NUMBER}) +(?P<time>{_NUMBER}){more}(?:  (?P<text>.*))?$")
 
 
 def parse_pickle(content: bytes, place: str) -> list[Function]:

@@ -18,6 +18,7 @@ from kernelscope.analysis.trace import Trace, conform
 
 _INT64 = 2**63 - 1
 _TWICE = "functions that call each other count twice: the whole is the largest total, that of {}"
+_NOT_PRINTED = "(lines not printed)"
 _LIBRARIES = ("/site-packages/", "/dist-packages/")
 
 
@@ -58,9 +59,19 @@ def _refuse_unread(path: Path, functions: Sequence[Function], unread: Sequence[F
 
 def _differs(function: Function) -> bool:
     """Return whether lines do not add up to the printed total, rounding aside, as in a table that was cut short."""
+    return abs(function.time_ns - (function.total_ns or Fraction(0))) > _rounding(function)
+
+
+def _rounding(function: Function) -> Fraction:
+    """Return by how much the sum of lines may differ from the printed total: a total has six digits, a time one decimal."""
+    return (function.total_ns or Fraction(0)) / 100 + len(function.lines) * Fraction(function.unit_s) * 1_000_000_000 / 20
+
+
+def _not_printed(function: Function) -> int:
+    """Return the time of lines that were cut from a table (ns): what the printed total has beyond those that are there."""
     total = function.total_ns or Fraction(0)
-    rounding = len(function.lines) * Fraction(function.unit_s) * 1_000_000_000 / 20
-    return abs(function.time_ns - total) > total / 100 + rounding
+    missing = total - function.time_ns
+    return round(missing) if missing > _rounding(function) and not function.unreadable else 0
 
 
 def trace_of(functions: Sequence[Function], form: str, path: Path) -> Trace:
@@ -76,11 +87,16 @@ def trace_of(functions: Sequence[Function], form: str, path: Path) -> Trace:
                 raise EvidenceError(f"{path}: {label}, line {line.number}: a time of centuries; record it again")
             number = {"line": line.number, "last_line": line.number, "text": line.text, "hits": line.hits, "time_ns": time}
             rows.append({"file": files[function.file], "function": label, **number})
+        if (rest := _not_printed(function)) and rest <= _INT64:
+            number = {"line": 0, "last_line": 0, "text": _NOT_PRINTED, "hits": 0, "time_ns": rest}
+            rows.append({"file": files[function.file], "function": label, **number})
     info: dict[str, Any] = {"source": {"format": form, "tool": "line_profiler", "version": None}, "clock": "none", "notes": []}
     if idle := sum(not function.lines and not function.unreadable for function in functions):
         info["notes"].append(f"{idle} of {len(functions)} profiled functions never ran")
     if any(function.derived for function in functions):
         info["notes"].append("the timer's unit is not printed; it follows from the totals")
+    if any(function.counted for function in functions):
+        info["notes"].append("lines' numbers are not printed; they are counted from their function's first line")
     if rows:
         info |= _whole(ran, labels)
         info["notes"].append(_TWICE.format(info["lines_root"]))
@@ -92,7 +108,7 @@ def trace_of(functions: Sequence[Function], form: str, path: Path) -> Trace:
 
 def _whole(functions: Sequence[Function], labels: Sequence[str]) -> dict[str, Any]:
     """Return the function that stands for the whole. Its name is without the class, as breakdowns by line compare names."""
-    totals = [sum(round(line.time_ns) for line in function.lines) for function in functions]
+    totals = [sum(round(line.time_ns) for line in function.lines) + _not_printed(function) for function in functions]
     largest = max(range(len(functions)), key=totals.__getitem__)
     return {"lines_root": labels[largest].rpartition(".")[2], "lines_steps": 1, "lines_step_ns": totals[largest]}
 

@@ -78,6 +78,7 @@ def trace_of(path: Path, output: NcuOutput, form: str) -> Trace:
     diagnostics = {"lines of ncu's table that cannot be read": output.damaged}
     metrics = _metrics(output, diagnostics)
     kernels = _kernels(output, metrics)
+    diagnostics["launches whose number of executions cannot be read: taken as one"] = _unread_numbers(output.launches)
     timed, told = kernels["duration_ns"].notna().to_numpy(), rules.kept(output.rules, kernels)
     if not timed.any():
         raise EvidenceError(f"{path}: none of {len(output.launches):,} launches has a duration{_without_duration(output)}")
@@ -128,7 +129,12 @@ def _metrics(output: NcuOutput, diagnostics: dict[str, int]) -> pd.DataFrame:
             "value": _scaled(value, factor),
         }
     )[valid]
-    once: pd.DataFrame = result.drop_duplicates(["launch", "section", "metric", "unit"]).reset_index(drop=True)
+    keys = ["launch", "section", "metric", "unit"]
+    again = result.duplicated(keys)
+    diagnostics["metrics that are given twice with other values, of which the first counts"] = int(
+        (again & ~result.duplicated([*keys, "value"])).sum()
+    )
+    once: pd.DataFrame = result[~again].reset_index(drop=True)
     return once
 
 
@@ -195,6 +201,12 @@ def _kernels(output: NcuOutput, metrics: pd.DataFrame) -> pd.DataFrame:
 def _rounded(values: pd.Series, limit: float) -> pd.Series:
     """Return numbers rounded to whole ones (Int64); null if negative or not below the limit."""
     return values.round().where((values >= 0) & (values < limit)).astype("Int64")
+
+
+def _unread_numbers(launches: pd.DataFrame) -> int:
+    """Return how many launches give a number of executions that is no whole number."""
+    texts = launches.get("Invocations", pd.Series(dtype="str"))
+    return int((texts.notna() & (texts.astype("string").fillna("").str.strip() != "") & _whole(texts).isna()).sum())
 
 
 def _whole(texts: pd.Series) -> pd.Series:

@@ -30,6 +30,7 @@ _PROCESS = re.compile(r"^\s*\[(?P<process>\d+)\] [^@]{1,4000}@\S{1,300}\s*$")
 _SECTION = re.compile(r"^\s*Section: (?P<name>\S.*)$")
 _DASHES = re.compile(r"^\s*-{3,}(?: -{3,}){2,}\s*$")
 _MARK = re.compile(r"Section: |, Stream \d|, Invocations \d|---|^\s*\[\d+\] |^\s*(?:OPT|WRN|INF|ERR)  ")
+_LONGEST = 4000  # characters of a line of dashes
 _HEAD = re.compile(r"^\s*Metric Name +Metric Unit +(?:Metric Value|Minimum +Maximum +Average)\s*$")
 UNNAMED = "(kernel without a name)"  # of a page that was copied without the line above its sections
 _VALUES = ("Metric Value", "Average")
@@ -74,9 +75,10 @@ def parse(lines: Sequence[str]) -> NcuOutput:
             process = found["process"]
         elif fields := _launch(line):
             launches.append({**fields, "Process ID": process})
-            section, table = None, _Table()
+            section, table, seen = None, _Table(), set()
         elif found := _SECTION.match(line):
-            if not launches or (found["name"] in seen and launches[-1]["Kernel Name"] == UNNAMED):
+            if not launches or found["name"] in seen:  # a launch has each section once: the line of another one is not there
+                output.damaged += bool(launches) and launches[-1]["Kernel Name"] != UNNAMED
                 launches.append({"Kernel Name": UNNAMED, "Process ID": process})
                 seen = set()
             section, table = found["name"], _Table()
@@ -121,7 +123,7 @@ class _Table:
 
     def dashes(self, line: str) -> None:
         """Begin the table, or its rows below the head, or end it."""
-        begins = self._headed or not self.is_open
+        begins = (self._headed or not self.is_open) and len(line) <= _LONGEST
         self._widths = [len(dashes) for dashes in line.split()] if begins else []
         self._headed = False
 

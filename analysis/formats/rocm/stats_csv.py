@@ -34,6 +34,11 @@ _DOMAIN = re.compile(r"[A-Z]+(?:_[A-Z]+)*_API(?:_EXT)?|MEMORY_ALLOCATION|SCRATCH
 _FUNCTION = re.compile(
     r"(?:__)?hip[A-Z]\w*|hsa_\w+|nccl(?:All|Broadcast|Reduce|Send|Recv|Group|Comm|Get|Gather|Scatter|Bcast)\w*|roc(?:Dec|Jpeg)\w+"
 )
+_OF_ROCPROF = {
+    "kernels": "kernel; rocprof --stats writes their totals to the file .stats.csv, those of calls to .hip_stats.csv",
+    "calls": "API call; record with rocprof --hip-trace",
+    "ranges": "ROCTX range; record with rocprof --roctx-trace",
+}
 
 
 def matches(head: Head) -> bool:
@@ -63,8 +68,16 @@ def read(path: Path) -> Trace:
     if usable.all() and not again.any():
         _complete(table, frame, findings)
     trace = findings.trace({"format": "rocprof-stats", "tool": "rocprof", "version": None, "schema": None}, [])
-    trace.info["unavailable"]["times"] = "totals only; record with --kernel-trace to see when kernels ran"
+    _tell_how_to_record(trace, old="minns" not in table.rows)
     return trace
+
+
+def _tell_how_to_record(trace: Trace, old: bool) -> None:
+    """Name the options that record what is missing; old: of rocprof, whose tables lack the shortest and longest times."""
+    lacking = trace.info["unavailable"]
+    lacking["times"] = f"totals only; record with {'rocprof --hip-trace' if old else '--kernel-trace'} to see when kernels ran"
+    for name in _OF_ROCPROF.keys() & lacking.keys() if old else ():
+        lacking[name] = f"the capture holds no {_OF_ROCPROF[name]}"
 
 
 def _sort_out(path: Path, frame: pd.DataFrame, findings: RowsRead) -> None:

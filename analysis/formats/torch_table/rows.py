@@ -39,6 +39,7 @@ _VIEWS = (
     "_unsafe_view as_strided detach empty empty_like empty_strided expand permute result_type select slice squeeze t transpose"
 )
 _NO_WORK = [f"aten::{name}" for name in f"{_VIEWS} unsqueeze view".split()]
+MEMORY_CALLS = r"^(?:cuda|cu|hip|ze|ur|xpu|musa|acl)(?:rt)?(?:CommandListAppend|Enqueue)?[mM]em(?:cpy|set|ory(?:Copy|Fill))"
 _COLLECTIVES = r"^(?:nccl|gloo|xccl):"
 COPY = r"^(?:Memcpy|Memset|\[CUDA mem|gpu_mem)"
 _KERNEL = rf"[<(]|::|^_Z|kernel|triton|{COPY}"  # in names of kernels, hardly ever of ranges
@@ -224,3 +225,9 @@ def operation(name: str) -> str:
     """Return one of COPY_OPERATIONS; on Intel's GPUs, M is the host's memory: Memcpy M2D."""
     sides = {"H": "H", "M": "H", "D": "D", "S": "D"}
     return printed.operation(re.sub(r"\b([HDMS])2([HDMS])\b", lambda match: f"{sides[match[1]]}to{sides[match[2]]}", name))
+
+
+def memory(name: str) -> str | None:
+    """Return the kinds of memory that a copy's name tells, as in Memcpy HtoD (Pageable -> Device): pageable to device."""
+    match = re.search(r"\((?P<source>[A-Z][a-z]+) -> (?P<destination>[A-Z][a-z]+)\)", name)
+    return f"{match['source']} to {match['destination']}".lower() if match else None

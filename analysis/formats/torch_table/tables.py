@@ -1,14 +1,15 @@
 """The tables of totals that torch.profiler and torch.autograd.profiler print, extracted from a program's other output.
 
 A table is a line of dashes, a heading, a line of dashes, rows, a line of dashes, and lines such as "Self CPU time total: 7.1ms".
-The dashes show the positions of columns. People also post tables as Markdown. Columns have been renamed over the years; `tables`
+The dashes show the positions of columns. People also post tables as Markdown, or without the dashes: then at least two spaces
+are between cells, and the table ends with the first line that is no row. Columns have been renamed over the years; `tables`
 gives each one name:
 
-    name, self_cpu, cpu, self_device, device_total, device_average (text with units), self_cpu_share, self_device_share (with %),
-    count, shapes
+    name, self_cpu, cpu, cpu_average, self_device, device_total, device_average (text with units), self_cpu_share,
+    self_device_share (with %), count, shapes
 
-Some programs print a device's columns only, with or without the number of calls. Other columns (memory, FLOPs, source
-locations) are listed in `others`.
+Some programs print a device's columns only, with or without the number of calls, and people leave columns out. Other columns
+(memory, FLOPs, source locations) are listed in `others`.
 """
 
 from __future__ import annotations
@@ -21,17 +22,26 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.files import text_tables
-from kernelscope.analysis.formats.torch_table import calls
+from kernelscope.analysis.formats import unlisted
 
 _DASHES = re.compile(r"-{3,}")
 _RULE = re.compile(r"^.{0,200}?-{4,}(?:\s+-{3,}){2,}[\s|]*$")
 _HEADING = re.compile(r"^.{0,200}?\bName[\s|].*\bCPU\b.*(?:# of Calls|Number of Calls|\bCalls\b)")
 _APART = re.compile(r"\s{2,}|\s*\|\s*")  # what is between headings
+# All titles that PyTorch has printed, and times as it prints them: what people post without the lines of dashes
+_TITLE = re.compile(
+    r"Name|Overload Name|(?:Self )?[A-Z][A-Z0-9]*(?: total| time| Mem)?|(?:Self )?[A-Z][A-Z0-9]*(?: total)? %"
+    r"|[A-Z][A-Z0-9]* time avg|# of Calls|Number of Calls|Calls|Input Shapes|Source Location|Node ID|Total [KMGT]?FLOP[sS]"
+)
+_TIME = re.compile(r"\d[\d.,]*(?:us|ms|s)")
+_MARK = re.compile(r"\s*(?P<mark>[#>*/]{0,3})")  # before the lines of a comment or a quotation
 _TOTAL = re.compile(r"\b(?:Self )?(?P<what>\w+) time total:[\s*]*(?P<time>[\d.,]+ *(?:us|ms|s))[\s*]*$")
 _DEVICE = re.compile(r"(?:Self )?(?P<device>[A-Z][A-Z0-9]*) (?:total|time avg)$")
+_OF_DEVICE = re.compile(r"(?:Self )?(?P<device>[A-Z][A-Z0-9]*)(?: total| time avg)?(?: %)?")
 _KNOWN = {
     "Name": "name", "Self CPU": "self_cpu", "Self CPU total": "self_cpu", "CPU total": "cpu", "CPU time": "cpu_average",
-    "Self CPU %": "self_cpu_share", "# of Calls": "count", "Number of Calls": "count", "Calls": "count", "Input Shapes": "shapes",
+    "CPU time avg": "cpu_average", "Self CPU %": "self_cpu_share", "# of Calls": "count", "Number of Calls": "count",
+    "Calls": "count", "Input Shapes": "shapes",
 }  # fmt: skip
 _SHARE = re.compile(r"%$|time avg$")
 _BELOW = 6  # lines below a table that may have its sums
@@ -65,25 +75,59 @@ def has_table(text: str) -> bool:
 
 
 def tables(lines: Sequence[str]) -> list[OperatorTable]:
-    """Return the tables among lines of text, in order: those with names and numbers of calls, or what these follow from."""
+    """Return the tables among lines of text, in order: those with names."""
     result = []
     starts = list(_headings(lines))
     for heading, until in zip(starts, [*starts[1:], len(lines) + 1], strict=False):
         result.append(_table(lines, heading, until - 1))
-    return [
-        table for table in result if "name" in table.rows and ("count" in table.rows or set(calls.COLUMNS) <= set(table.rows))
-    ]
+    return [table for table in result if "name" in table.rows]
 
 
 def _headings(lines: Sequence[str]) -> Iterator[int]:
-    """Yield the positions of headings: next to a line of dashes, or above the rule of a Markdown table."""
+    """Yield the positions of headings: next to a line of dashes, above the rule of a Markdown table, or above a row."""
     for number in range(len(lines) - 1):
         line = lines[number]
-        if "Name" not in line or len(line) > _LONGEST or not (_HEADING.match(line) or _is_of_device(line)):
+        if "Name" not in line or len(line) > _LONGEST:
             continue
-        above = number > 0 and _is_rule(lines[number - 1])
-        if above or _is_rule(lines[number + 1]) or _is_markdown(line, lines[number + 1]):
+        titles = _titles(line)
+        if not (titles or _HEADING.match(line) or _is_of_device(line)):
+            continue
+        ruled = (number > 0 and _is_rule(lines[number - 1])) or _is_rule(lines[number + 1])
+        if ruled or _is_markdown(line, lines[number + 1]) or (titles and _row(line, lines[number + 1], titles)):
             yield number
+
+
+def _titles(line: str) -> list[str]:
+    """Return the titles in a line, if it has nothing but those of a profiler's table, with an own time; else none."""
+    found = re.split(r"\s{2,}", line[_mark_end(line, line) :].strip())
+    mine = found[0] == "Name" and len(found) > 2 and len(set(found)) == len(found) and all(map(_TITLE.fullmatch, found))
+    devices = {match["device"] for title in found if (match := _OF_DEVICE.fullmatch(title))} - {"CPU"}
+    return found if mine and len(devices) < 2 and any(map(_is_own, found)) else []
+
+
+def _is_own(title: str) -> bool:
+    """Return whether a title is that of own times."""
+    return title.startswith("Self ") and not title.endswith((" %", " Mem"))
+
+
+def _row(heading: str, line: str, titles: Sequence[str]) -> list[str]:
+    """Return the cells of a row below a heading without lines of dashes; none if the line is no such row."""
+    if len(line) > _LONGEST:
+        return []
+    found = re.split(r"\s{2,}", line[_mark_end(heading, line) :].strip())
+    more = len(found) - len(titles)
+    if more > 0:  # two spaces in a name
+        found = ["  ".join(found[: more + 1]), *found[more + 1 :]]
+    own = [place for place, title in enumerate(titles) if _is_own(title)]
+    return found if len(found) == len(titles) and all(_TIME.fullmatch(found[place]) for place in own) else []
+
+
+def _mark_end(heading: str, line: str) -> int:
+    """Return where a line begins behind the mark of a comment, if the heading has that mark."""
+    match = _MARK.match(heading)
+    mark = match["mark"] if match else ""
+    at = len(line) - len(line.lstrip())
+    return at + len(mark) if mark and line.startswith(mark, at) else 0
 
 
 def _is_of_device(line: str) -> bool:
@@ -110,6 +154,8 @@ def _table(lines: Sequence[str], heading: int, until: int) -> OperatorTable:
         frame, unread = text_tables.pipe_rows(lines[first:last], len(names))
         return _named(heading, names, frame, len(unread), _totals(lines[last:until]))
     above = heading > 0 and _is_rule(lines[heading - 1])
+    if not above and not _is_rule(lines[heading + 1]):
+        return _without_rules(lines, heading, until)
     rule = lines[heading - 1] if above else lines[heading + 1]
     spans = [match.span() for match in _DASHES.finditer(rule)]
     first = heading + 2 if _is_rule(lines[heading + 1]) else heading + 1
@@ -118,6 +164,23 @@ def _table(lines: Sequence[str], heading: int, until: int) -> OperatorTable:
     result = _named(heading, _names(lines[heading], spans), frame, len(unread), _totals(lines[last + 1 : until]))
     result.cut = last == until
     return result
+
+
+def _without_rules(lines: Sequence[str], heading: int, until: int) -> OperatorTable:
+    """Return the table with its heading at a line, whose rows follow until a line that is none."""
+    titles, made, cut, last = _titles(lines[heading]), [], 0, heading + 1
+    for last in range(heading + 1, until):
+        cells = _row(lines[heading], lines[last], titles)
+        if cells:
+            made.append(cells)
+        elif unlisted.is_cut(lines[last]):
+            cut += 1
+        else:
+            break
+    else:
+        last = until
+    frame = pd.DataFrame(made, columns=range(len(titles)), dtype="str")
+    return _named(heading, titles, frame, cut, _totals(lines[last:until]))
 
 
 def _named(heading: int, names: list[str], frame: pd.DataFrame, unread: int, totals: dict[str, str]) -> OperatorTable:

@@ -27,6 +27,9 @@ _SHARED = 2  # rows with the same printed times by which two tables are taken fo
 _MOST = 0.5  # of the time in no row: a smaller part is not given to an operator
 _SAME = 0.98  # of the largest part: operators that wrap one another have about the same
 _CUT = r"\.\.\.$"
+_NEITHER = "the table has neither own time on a device nor operators' own time on the CPU"
+_ONLY_COPIES = "the rows that count are copies; none is a kernel"
+CALLS_UNKNOWN = "the table does not print the calls: a row counts as one execution"
 
 
 def matches(head: Head) -> bool:
@@ -64,7 +67,7 @@ def read(path: Path) -> Trace:
     if not len(trace.kernels) and not len(trace.totals) and not len(trace.copies):
         raise EvidenceError(f"{path}, {_nothing(result)}; print it again")
     if not len(trace.kernels):
-        trace.info["unavailable"]["kernels"] = "the table has neither own time on a device nor operators' own time on the CPU"
+        trace.info["unavailable"]["kernels"] = _ONLY_COPIES if len(trace.copies) else _NEITHER
     return trace
 
 
@@ -138,12 +141,13 @@ class _TableReader:
 
     def __init__(self, table: OperatorTable, remarks: printed.Remarks) -> None:
         self.table, self.rows, self.remarks = table, TableRows(table), remarks
-        self.place = f"the table of line {table.line}"
+        self.place, self.calls_known = f"the table of line {table.line}", True
         self.counts = text_tables.counts(table.rows["count"]) if "count" in table.rows else self._calls()
+        self.executions = self.counts if self.calls_known else self.counts.fillna(1)  # of kernels, which are at least one
 
     def read(self) -> dict[str, pd.DataFrame]:
         """Return kernels, copies and totals, and remark on oddities."""
-        listed, totals = self._work(), self._totals()
+        listed, totals = self._once(self._work()), self._totals()
         self._remark(listed)
         rest = self._unlisted(listed) if len(listed) or len(totals) else None
         work = listed if rest is None else pd.concat([listed, rest], ignore_index=True)
@@ -153,17 +157,25 @@ class _TableReader:
         moved = work[copies]
         return {
             "kernels": work[~copies],
-            "copies": moved.assign(operation=[of_rows.operation(str(name)) for name in moved["name"]]),
+            "copies": moved.assign(
+                operation=[of_rows.operation(str(name)) for name in moved["name"]],
+                memory=pd.Series([of_rows.memory(str(name)) for name in moved["name"]], index=moved.index, dtype="string"),
+            ),
             "totals": totals,
         }
 
     def _calls(self) -> pd.Series:
         """Return the calls that the table does not print, and note where they come from."""
-        counts, doubt = calls.of(self.table.rows)
-        device = self.table.device
+        counts, doubt, totals = calls.of(self.table.rows)
+        if not totals:
+            self.remarks.note(f"{self.place} does not print the calls, and no average tells them: a row counts as one execution")
+            self.remarks.result.info["unavailable"]["calls"] = CALLS_UNKNOWN
+            self.calls_known = False
+            return counts
+        devices = " or ".join(self.table.device if column == calls.DEVICE[0] else "CPU" for column in totals)
         off = f"; as times are rounded, a number may be off by {doubt:,}" if doubt else ""
         self.remarks.note(
-            f"{self.place} does not print the calls: they are {device} total divided by {device} time avg, rounded{off}"
+            f"{self.place} does not print the calls: they are {devices} total divided by {devices} time avg, rounded{off}"
         )
         return counts
 
@@ -172,16 +184,38 @@ class _TableReader:
         rows = self.rows
         chosen, column = rows.work(), "self_device" if rows.device else "self_cpu"
         frame = pd.DataFrame(
-            {"name": rows.name, "duration_ns": rows.ns(column), "count": self.counts, "device": rows.device or "cpu"}
+            {"name": rows.name, "duration_ns": rows.ns(column), "count": self.executions, "device": rows.device or "cpu"}
         )
         frame["operator"] = rows.name.where(rows.host)
         frame["attribution"] = "none"
         if not rows.device:
-            frame["kind"] = pd.Series("unknown", index=frame.index, dtype="string").where(rows.named_ranges)
+            kinds = np.where(rows.like(of_rows.MEMORY_CALLS), "copy", "unknown")  # the host's calls to copy wait for the device
+            frame["kind"] = pd.Series(kinds, index=frame.index, dtype="string").where(rows.named_ranges)
         usable = (frame["duration_ns"].notna() & (frame["count"] > 0).fillna(False)).to_numpy(dtype=bool)
         untimed = rows.unreadable("self_device") | rows.doubtful
         self.remarks.count("rows without a usable time or count", int((untimed | (chosen & ~usable)).sum()))
         return frame[chosen & usable & (frame["duration_ns"] > 0).fillna(False).to_numpy(dtype=bool)]
+
+    def _once(self, work: pd.DataFrame) -> pd.DataFrame:
+        """Return the work without rows that have an earlier row's time, if the sum below the table counts such times once."""
+        total = self.rows.total
+        over = (
+            0 if total is None or not self.rows.device else int(work["duration_ns"].sum()) - total + self.rows.counted_annotations
+        )
+        again = work[work.duplicated(["duration_ns", "count"]).to_numpy(bool)].sort_values("duration_ns", ascending=False)
+        left_out = []
+        for place, ns in again["duration_ns"].astype(int).items():
+            if self.rows.is_more_than_rounding(over) and not self.rows.is_more_than_rounding(ns - over):
+                left_out.append(place)
+                over -= ns
+        if not left_out or self.rows.is_more_than_rounding(abs(over)):
+            return work
+        for one in work.loc[left_out].to_dict("records"):
+            self.remarks.result.info.setdefault("warnings", []).append(
+                f"{one['name']!r} in {self.place} has the time of another row, {_ms(one['duration_ns'])}, which is in the sum "
+                "below the table once: it counts once"
+            )
+        return work.drop(index=left_out)
 
     def _unlisted(self, work: pd.DataFrame) -> pd.DataFrame | None:
         """Return one kernel for the part of the sum below the table that no counted row covers, and note it; None if rounding."""
@@ -212,7 +246,8 @@ class _TableReader:
         """
         rows = self.rows
         totals = rows.ns("device_total" if rows.device else "cpu").fillna(0)
-        operators = rows.host & rows.operators & rows.like(of_rows.OPERATOR) & ~rows.doubtful & (self.counts > 0).fillna(False)
+        operators = rows.host & rows.operators & rows.like(of_rows.OPERATOR) & ~rows.doubtful
+        operators &= (self.executions > 0).fillna(False).to_numpy(dtype=bool)
         bounds = (totals - int(work["duration_ns"].sum())).clip(upper=left).where(operators, 0)
         if rows.counts_kernels or int(bounds.max() or 0) <= _MOST * left:
             return pd.DataFrame({"duration_ns": pd.array([], dtype="Int64")})
@@ -220,8 +255,8 @@ class _TableReader:
         place = alike[::-1].idxmin()  # the innermost of those that wrap one another: of equal ones, the last
         name, ns = str(rows.name[place]), int(bounds[place])
         self.remarks.note(f"at least {_ms(ns)} of what is in no row of {self.place} is inside {name}, as its total tells")
-        made = {"name": f"(inside {name}, not printed)", "operator": name, "duration_ns": ns, "count": int(self.counts[place])}
-        return pd.DataFrame([{**made, "device": rows.device or "cpu", "attribution": "none"}])
+        made = {"name": f"(inside {name}, not printed)", "operator": name, "duration_ns": ns, "device": rows.device or "cpu"}
+        return pd.DataFrame([{**made, "count": int(self.executions[place]), "attribution": "none"}])
 
     def _by_shares(self, work: pd.DataFrame) -> pd.DataFrame | None:
         """Return one kernel for the time that the rows lack, if no sum is printed but their percentages reveal it."""

@@ -5,7 +5,7 @@ import pytest
 import kernelscope as ks
 from kernelscope.analysis.advise import advice
 from kernelscope.analysis.advise.subject import of_trace
-from tests.analysis.formats.ncu.pages import launch, launched, occupancy, section, speed
+from tests.analysis.formats.ncu.pages import launch, launched, occupancy, rule, section, speed
 
 
 def advised(tmp_path, *launches):
@@ -41,14 +41,15 @@ def test_the_grid_is_too_small(tmp_path):
     (one,) = advised(tmp_path, page)["advice"]
     assert one["title"] == "tiny keeps no unit busy: its grid is too small"
     assert one["evidence"][2:4] == [
-        "It is launched in 216 blocks of 256 threads.", "Its blocks fill 7% of what the device can hold at once.",
+        "It is launched in 216 blocks of 256 threads on 108 multiprocessors.",
+        "Its blocks fill 7% of what the device can hold at once.",
     ]  # fmt: skip
 
 
 def test_one_thread_needs_no_other_counter(tmp_path):
     page = launch("add(float *)", speed("575", 0.02, 1.7, 0.9, 0.8), grid="(1, 1, 1)", block="(1, 1, 1)")
     (one,) = advised(tmp_path, page)["advice"]
-    assert one["title"] == "add keeps no unit busy: its grid is too small"
+    assert one["title"] == "add keeps no unit busy: its grid and its blocks are too small"
     assert "It is launched in 1 block of 1 thread." in one["evidence"]
     assert one["remedy"].startswith("launch blocks of 128 to 256 threads")
 
@@ -113,3 +114,74 @@ def test_a_busy_cache_beside_busy_memory_is_no_finding(tmp_path):
 def test_short_kernels_are_passed_over(tmp_path):
     long = launch("adamw(float *)", speed("10", 7, 86, 28, 8))
     assert advised(tmp_path, long, launch("tiny(float *)", speed("0.1", 1, 1, 1, 1)))["advice"] == []
+
+
+def test_a_cache_that_few_multiprocessors_keep_busy(tmp_path):
+    """One of 46 is active: 46.5% of its L1 cache are 1% of the device's. Saving: 6.91 ms * (1 - 3.24 / 90)."""
+    page = launch("align(int *)", speed("6.91", 0.34, 1.66, 3.24, 46.49, 3.24, active=0.0217), grid="(1, 1, 1)")
+    (one,) = advised(tmp_path, page)["advice"]
+    assert one["title"] == "align keeps no unit busy: its grid is too small (multiprocessors are active in 2% of the cycles)"
+    assert one["saves_ns"] == pytest.approx(6.91e6 * (1 - 3.24 / 90), rel=1e-3)
+    assert one["evidence"][1].endswith("L2 cache 3%, L1 cache 1% (46% while multiprocessors are active).")
+
+
+def test_blocks_that_leave_multiprocessors_idle_are_named_before_their_busy_cache(tmp_path):
+    """32 blocks on 40: the L1 cache is busy in 61% of all cycles. Saving without it: 0.96 ms * (1 - 13.2 / 90)."""
+    page = launch("gather(float *)", speed("0.96", 13.2, 2.6, 1.1, 91, memory=60.97, active=0.67), launched(32, 40, 0.1),
+                  occupancy(100, 11), grid="(32, 1, 1)", block="(128, 1, 1)")  # fmt: skip
+    (one,) = advised(tmp_path, page)["advice"]
+    assert one["title"] == (
+        "gather keeps its units only partly busy: its grid is too small (32 blocks, 8 of 40 multiprocessors idle)"
+    )
+    assert one["saves_ns"] == pytest.approx(0.96e6 * (1 - 13.2 / 90), rel=1e-3)
+    assert one["estimate"] == "if its busiest unit but the L1 cache reached 90% of its peak"
+    assert one["evidence"][2:] == [
+        "It is launched in 32 blocks of 128 threads on 40 multiprocessors.",
+        "Its blocks fill 10% of what the device can hold at once.",
+        "Multiprocessors are active in 67% of the cycles, the mean of all.",
+        "Resident warps: at most 100% of what a multiprocessor can hold.",
+        "On average 11% are resident.",
+    ]
+    assert "launch more blocks" in one["remedy"]
+    assert "coalescing" in one["remedy"]
+
+
+def test_a_small_grid_that_saturates_every_l1_cache_is_limited_by_it(tmp_path):
+    """Half of a wave, but multiprocessors are active throughout: more blocks would wait for the same cache."""
+    page = launch("rows(float *)", speed("3.84", 2, 18, 17, 99, active=0.99), launched(32, waves=0.5))
+    (one,) = advised(tmp_path, page)["advice"]
+    assert one["title"] == "rows keeps the L1 cache busy, 98% of its peak, and little else"
+
+
+def test_a_small_grid_that_saturates_memory_is_no_finding(tmp_path):
+    result = advised(tmp_path, launch("columns(float *)", speed("5.7", 10, 97, 26, 20, active=1), launched(32, waves=0.5)))
+    assert result["advice"] == []
+    assert any("keeps the device memory busy" in note for note in result["notes"])
+
+
+def test_many_blocks_that_leave_multiprocessors_idle_are_uneven(tmp_path):
+    page = launch("walk(int *)", speed("30", 20, 20, 20, 30, active=0.5), launched(32, waves=20), grid="(17280, 1, 1)")
+    (one,) = advised(tmp_path, page)["advice"]
+    assert one["title"] == "walk keeps no unit busy: its blocks end at different times"
+    assert "Multiprocessors are active in 50% of the cycles, the mean of all." in one["evidence"]
+
+
+def test_a_short_kernel_is_not_said_to_be_uneven(tmp_path):
+    page = launch("walk(int *)", speed("0.005", 20, 20, 20, 30, active=0.5), launched(32, waves=20), grid="(17280, 1, 1)")
+    (one,) = advised(tmp_path, page)["advice"]
+    assert one["title"] == "walk keeps no unit busy: what it waits for was not recorded"
+
+
+def test_a_rule_of_nsight_compute_is_quoted_where_counters_do_not_tell(tmp_path):
+    text = rule("OPT", "Est. Speedup: 35.5%", "This kernel exhibits low throughput. Look at", "Scheduler Statistics.")
+    small = rule("WRN", "Another one.")
+    (one,) = advised(tmp_path, launch("walk(int *)", speed("30", 20, 20, 20, 20), small, text))["advice"]
+    assert one["evidence"][-1] == (
+        'Nsight Compute: "This kernel exhibits low throughput. Look at Scheduler Statistics." (its estimate: 36% less time)'
+    )
+    assert not any("Another" in sentence for sentence in one["evidence"])
+
+
+def test_a_page_without_names_speaks_of_the_kernel(tmp_path):
+    (one,) = advised(tmp_path, speed("3.28", 3.12, 29, 43, 99.6))["advice"]
+    assert one["title"] == "the kernel keeps the L1 cache busy, 100% of its peak, and little else"

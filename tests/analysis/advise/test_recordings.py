@@ -226,6 +226,7 @@ def test_lines_alone_are_named():
     assert first["ns"] / result["step_ns"] == pytest.approx(0.764, abs=0.001)
     assert sum(part["ns"] for part in result["parts"]) == result["step_ns"]
     assert result["advice"] == []
+    assert any("lets its framework compute" in note and "train.py:182 `out = net(images)`" in note for note in result["notes"])
     assert "; by line: train.py:182 out = net(images) 76%, " in advice.answer(result)
 
 

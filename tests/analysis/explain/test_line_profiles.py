@@ -92,7 +92,12 @@ def test_a_loop_in_place_of_an_expression(tmp_path):
     times = {"    xs = numbers()": 10, "    for x in xs:": 900, "        total += x ** 2": 7000}
     result = explained(a, profile(tmp_path, "b", loop, times, hits=1_000_000))
     assert result["differs"] == []
-    assert result["findings"][0]["title"] == "train, line 7 is in B only: `total += x ** 2`, 7.00 s"
+    (finding,) = result["findings"]
+    assert finding["title"] == (
+        "train, line 6 of A is replaced by lines 6 to 7 of B: 5.00 ms in A (`return (xs @ xs).sum()` 5.00 ms); "
+        "7.90 s in B (`total += x ** 2` 7.00 s, `for x in xs:` 900 ms)"
+    )
+    assert finding["explains_ns"] == 7_895_000_000
     assert result["findings"][0]["remedy"].startswith("one expression on whole arrays")
 
 
@@ -120,3 +125,122 @@ def test_results_of_others():
 def test_lines_beside_kernels_are_refused_with_a_remedy(tmp_path):
     with pytest.raises(EvidenceError, match=r"explained beside another result of line_profiler"):
         pair.read(profile(tmp_path, "a"), ROOT / "tests/data/gpu/h200/mlp.pt.trace.json.gz")
+
+
+def written(folder: Path, name: str, *tables: str, unit: str = "1e-06") -> Path:
+    path = folder / f"{name}.txt"
+    path.write_text(f"Timer unit: {unit} s\n" + "".join(tables))
+    return path
+
+
+def table(function: str, first: int, *lines: tuple[str, int, int], file: str = "") -> str:
+    """A table as line_profiler prints it. lines: text, executions and time in ms; the function begins at `first`."""
+    row = "%6s %9s %12s %8s %8s  %-s\n"
+    total = sum(ms for _, _, ms in lines)
+    head = (
+        f"\nTotal time: {total / 1000:g} s\n{f'File: {file}' + chr(10) if file else ''}Function: {function} at line {first}\n\n"
+    )
+    text = head + row % ("Line #", "Hits", "Time", "Per Hit", "% Time", "Line Contents") + "=" * 62 + "\n"
+    text += row % (first, "", "", "", "", f"def {function}():")
+    for number, (code, hits, ms) in enumerate(lines, first + 1):
+        text += row % (number, hits, f"{ms * 1000}.0", "1.0", "1.0", f"    {code}")
+    return text
+
+
+def test_functions_of_one_name_are_matched_and_all_count(tmp_path):
+    """Two functions named create in one file: the one with the same words is its counterpart, in whatever order they come."""
+    store, thing = ("check(name)", 9, 10), ("mark(thing)", 5, 10)
+    a = written(
+        tmp_path, "a", table("create", 10, store, ("server.make(name)", 7, 5000)),
+        table("create", 40, thing, ("put(thing)", 5, 900)), table("gone", 80, ("drop(thing)", 4, 300)),
+    )  # fmt: skip
+    b = written(
+        tmp_path,
+        "b",
+        table("create", 90, thing, ("put(thing)", 5, 950)),
+        table("create", 50, store, ("server.make(name)", 7, 2000)),
+    )
+    result = explained(a, b)
+    assert (result["a"]["step_ns"], result["b"]["step_ns"]) == (6_220_000_000, 2_970_000_000)
+    assert result["differs"] == ["gone of A has no counterpart"]
+    first = result["findings"][0]
+    assert first["explains_ns"] == -3_000_000_000
+    assert first["title"].startswith("create at line 10, line 12 (52 in B) takes less time: `server.make(name)`")
+    assert any(
+        note.startswith("by function: create (at line 10 in A, at line 50 in B) 5.01 s → 2.01 s") for note in result["notes"]
+    )
+
+
+def test_a_function_that_another_one_calls_does_not_count_again(tmp_path):
+    """Called by name, called by the framework, or called as often as a line that takes longer executes."""
+    loop = table("main", 10, ("for x in data:", 101, 5), ("    work(x)", 100, 3000))
+    for inner in ("work", "forward", "unnamed_helper"):
+        path = written(tmp_path, inner, loop, table(inner, 40, ("y = f(x)", 100, 2500)))
+        result = explained(path, written(tmp_path, f"{inner}2", loop, table(inner, 40, ("y = f(x)", 100, 2500))))
+        assert result["a"]["step_ns"] == 3_005_000_000, inner
+
+
+def test_lines_that_replace_each_other_are_one_cause(tmp_path):
+    a = written(tmp_path, "a", table("save", 10, ("begin()", 7, 10), ("api.head(name)", 7, 13000), ("api.put(name)", 6, 2400)))
+    b = written(tmp_path, "b", table("save", 10, ("begin()", 7, 10), ("box = client.create_container(label)", 7, 8700)))
+    (finding,) = explained(a, b)["findings"]
+    assert finding["explains_ns"] == -6_700_000_000
+    assert finding["title"].startswith(
+        "save, lines 12 to 13 of A are replaced by line 12 of B: 15.4 s in A (`api.head(name)` 13.0 s,"
+    )
+    assert finding["rows"] == ["r1", "r2", "r3"]
+    added = written(tmp_path, "c", table("save", 10, ("begin()", 7, 10), ("api.head(name)", 7, 13000), ("api.put(name)", 6, 2400),
+                                         ("one()", 6, 900), ("two()", 6, 800)))  # fmt: skip
+    assert len(explained(a, added)["findings"]) == 2  # lines that replace nothing stay causes of their own
+
+
+PIXELS = (("for x in range(w):", 900_000, 200), ("    image[x] += 1", 800_000, 700))
+
+
+def test_a_loop_over_elements_is_named_in_both_orders(tmp_path):
+    slow = written(tmp_path, "slow", table("gray", 10, *PIXELS))
+    quick = written(tmp_path, "quick", table("gray", 10, ("return weights @ image", 1, 20)))
+    (better,), (worse,) = explained(slow, quick)["findings"], explained(quick, slow)["findings"]
+    assert "There, A runs short lines of Python for one element at a time." in better["evidence"]
+    assert "There, B runs short lines of Python for one element at a time." in worse["evidence"]
+    assert worse["remedy"].startswith("work on whole arrays (NumPy")
+    assert better["remedy"] == f"keep B's lines; where A's remain in use: {worse['remedy']}"
+
+
+def test_what_a_whole_machine_or_compiler_does_is_no_single_lines_doing(tmp_path):
+    lines = [(f"x{n} = f{n}(a)", 50_000_000, 4000 + 500 * n) for n in range(5)]
+    slower = [(text, hits, round(1.6 * ms)) for text, hits, ms in lines]
+    python = written(tmp_path, "python", table("sieve", 10, *slower, file="sieve.py"))
+    compiled = written(tmp_path, "compiled", table("sieve", 10, *lines, file="sieve.pyx"))
+    again = written(tmp_path, "again", table("sieve", 10, *lines, file="sieve.py"))
+    (finding,) = explained(python, compiled)["findings"]
+    assert finding["title"].startswith(
+        "sieve, every line takes 1.6 times as long in A as in B, with equal executions: B is compiled by Cython (sieve.pyx)"
+    )
+    assert (finding["share"], finding["confidence"], len(finding["rows"])) == (1.0, "high", 5)
+    (finding,) = explained(again, python)["findings"]
+    assert "another interpreter, machine or setting" in finding["title"]
+    assert (finding["confidence"], "no single line" in finding["remedy"]) == ("medium", True)
+    one = written(tmp_path, "one", table("sieve", 10, *slower[:1], *lines[1:], file="sieve.py"))
+    assert explained(again, one)["findings"][0]["cause"] == "longer line"
+
+
+def test_other_functions_are_told_first_and_lower_the_confidence(tmp_path):
+    a = written(tmp_path, "a", table("color2gray", 10, ("x = f(a)", 3, 1000)))
+    b = written(tmp_path, "b", table("color2sepia", 10, ("x = f(a)", 9, 3000)))
+    same = written(tmp_path, "c", table("color2gray", 10, ("x = f(a)", 9, 3000)))
+    result = explained(a, b)
+    assert result["differs"][0].startswith("two functions are compared, color2gray in A and color2sepia in B")
+    assert result["findings"][0]["confidence"] == "medium"
+    assert explained(a, same)["findings"][0]["confidence"] == "high"
+    assert not any("two functions" in text for text in explained(a, same)["differs"])
+
+
+def test_lines_that_were_cut_are_a_part_of_their_own(tmp_path):
+    whole = written(tmp_path, "whole", table("main", 10, ("a = f()", 9, 4000), ("b = g()", 9, 1000)))
+    cut = tmp_path / "cut.txt"
+    cut.write_text("".join(line for line in whole.read_text().splitlines(keepends=True) if "g()" not in line))
+    result = explained(whole, cut)
+    assert result["b"]["step_ns"] == 5_000_000_000
+    assert "(lines not printed)" in [part["part"] for part in result["parts"]]
+    assert all("not printed" not in finding["title"] for finding in result["findings"])

@@ -147,7 +147,8 @@ def block(file: str, function: str, first: int, time: str = "12.0", hits: str = 
      ("0.001", "0.1", 100_000), ("1", "12345678.9", 12_345_678_900_000_000), ("1e-06", "123456789012.0", 123_456_789_012_000)],
 )  # fmt: skip
 def test_times_are_exact_in_every_unit(tmp_path, unit, time, expected):
-    trace = line_profiler.read(saved(tmp_path, f"Timer unit: {unit} s\n" + block("train.py", "train", 7, time)))
+    table = without_total(block("train.py", "train", 7, time))  # which is in seconds, whatever the unit
+    trace = line_profiler.read(saved(tmp_path, f"Timer unit: {unit} s\n{table}"))
     assert trace.lines["time_ns"].tolist() == [expected, expected]
     assert trace.lines["text"].tolist() == ["y = 1", "y = 2"]
     assert f"({unit} s)" in " ".join(trace.info["notes"])
@@ -224,6 +225,11 @@ def test_a_report_without_its_source(tmp_path):
 def test_functions_that_never_ran_and_tables_cut_short(tmp_path):
     report = "Timer unit: 1e-06 s\n" + block("a.py", "f", 7)
     cut = line_profiler.read(saved(tmp_path, report[: report.index("     9 ")]))
+    assert cut.lines[["line", "hits", "time_ns", "text"]].values.tolist() == [
+        [8, 3, 12_000, "y = 1"],
+        [0, 0, 12_000, "(lines not printed)"],
+    ]
+    assert cut.info["lines_step_ns"] == 24_000
     assert cut.diagnostics == {"functions whose lines do not add up to their total": 1}
     never = re.sub(r"(?m)^ +[89] .*\n", "", report).replace("Total time: 0.000024", "Total time: 0")
     trace = line_profiler.read(saved(tmp_path, never))
@@ -258,6 +264,70 @@ def test_reports_that_cannot_be_used(tmp_path, report):
     with pytest.raises(EvidenceError, match=r"profile\.txt") as raised:
         line_profiler.read(saved(tmp_path, report))
     assert "\n" not in str(raised.value)
+
+
+def columns_of(report: str, mark: str) -> str:
+    """Separate a report's columns with tabs, or with bars as in Markdown."""
+    result = []
+    for line in report.split("\n"):
+        cells = [line[:6], line[6:16], line[16:29], line[29:38], line[38:47], line[49:]]
+        cells = [cell.strip() for cell in cells]
+        if line.startswith("===="):
+            result += ["|---:|---:|---:|---:|---:|---|"] if mark == "|" else []
+        elif line.startswith("Line #") or re.match(r" +\d+ ", line):
+            last = f"`{cells[-1]}`" if mark == "|" and not line.startswith("Line #") else cells[-1]
+            row = [*cells[:-1], last]
+            result.append(f"| {' | '.join(row)} |" if mark == "|" else "\t".join(row))
+        else:
+            result.append(line)
+    return "\n".join(result)
+
+
+@pytest.mark.parametrize("mark", ["|", "\t"])
+def test_columns_separated_by_tabs_and_bars(tmp_path, mark):
+    report = "Timer unit: 1e-06 s\n" + block("a.py", "f", 7) + "\nsome text\n" + block("b.py", "g", 20)
+    plain = line_profiler.read(saved(tmp_path, report))
+    path = saved(tmp_path, columns_of(report, mark), "separated.txt")
+    assert line_profiler.matches(read_head(path))
+    trace = line_profiler.read(path)
+    assert trace.lines.equals(plain.lines)
+    assert trace.diagnostics == {}
+
+
+def test_a_source_with_bars_keeps_them(tmp_path):
+    report = "Timer unit: 1e-06 s\n" + block("a.py", "f", 7).replace("y = 2", "y = 1 | 2")
+    assert line_profiler.read(saved(tmp_path, report)).lines["text"].tolist() == ["y = 1", "y = 1 | 2"]
+    bars = columns_of(report, "|").replace("y = 1 | 2", "y = 1 \\| 2")
+    assert line_profiler.read(saved(tmp_path, bars, "bars.md")).lines["text"].tolist() == ["y = 1", "y = 1 | 2"]
+
+
+def test_numbers_that_were_cut_are_counted_from_the_functions_first_line(tmp_path):
+    report = "Timer unit: 1e-06 s\n" + block("a.py", "f", 10) + "\n" + block("b.py", "g", 20)
+    plain = line_profiler.read(saved(tmp_path, report))
+    cut = "\n".join(line[6:] if re.match(r"Line #|====| +\d+ ", line) else line for line in report.split("\n"))
+    assert "Line #" not in cut
+    path = saved(tmp_path, cut, "cut.txt")
+    assert line_profiler.matches(read_head(path))
+    trace = line_profiler.read(path)
+    assert trace.lines.equals(plain.lines)
+    assert trace.diagnostics == {}
+    assert any("counted from their function's first line" in note for note in trace.info["notes"])
+
+
+def test_percentages_that_were_cut(tmp_path):
+    report = "Timer unit: 1e-06 s\n" + block("a.py", "f", 10)
+    cut = "\n".join(line[:29] + line[47:] if re.match(r"Line #|====| +\d+ ", line) else line for line in report.split("\n"))
+    assert "% Time" not in cut
+    assert "Per Hit" not in cut
+    trace = line_profiler.read(saved(tmp_path, cut, "cut.txt"))
+    assert trace.lines.equals(line_profiler.read(saved(tmp_path, report)).lines)
+
+
+@pytest.mark.parametrize(
+    "text", ["| Hits | Time |\n|---|---|\n| 3 | 4 |\n", "Hits\tTime\tName\n3\t4\tx\n", "Hits Time Line Contents\n"]
+)
+def test_other_tables_are_not_taken(tmp_path, text):
+    assert not line_profiler.matches(read_head(saved(tmp_path, text)))
 
 
 # .lprof files

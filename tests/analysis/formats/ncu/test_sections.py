@@ -7,6 +7,7 @@ import pytest
 import kernelscope as ks
 from kernelscope.analysis.device import counters
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.formats.ncu import sections
 from tests.analysis.formats.ncu.pages import SPEED, launch, launched, occupancy, rule, section, speed
 
 PRINTED = """epoch 1, loss 2
@@ -180,3 +181,28 @@ def test_waves_tell_the_number_of_multiprocessors_if_only_one_fits(tmp_path, blo
     sections = section("Launch Statistics", rows), section("Occupancy", limits)
     trace = read(tmp_path, launch("add(T1 *)", speed("1.5", 10, 80, 20, 5), *sections))
     assert trace.info["devices"][0].get("multiprocessors") == processors
+
+
+def test_a_launch_whose_line_is_lost_is_another_kernel(tmp_path):
+    """A launch has each section once."""
+    second = "\n".join(launch("convolve(float *)", speed("7.00", 50, 60, 30, 20)).splitlines()[1:]) + "\n"
+    trace = read(tmp_path, launch("gemm(float *)", speed("2.98", 50, 60, 30, 20)) + second)
+    assert trace.kernels["duration_ns"].tolist() == [2_980_000, 7_000_000]
+    assert trace.kernels["name"].tolist() == ["gemm(float *)", sections.UNNAMED]
+    assert trace.diagnostics["lines of ncu's table that cannot be read"] == 1
+
+
+def test_metrics_that_are_given_twice_and_numbers_that_cannot_be_read_are_told(tmp_path):
+    page = launch("gemm(float *)", speed("2.98", 50, 60, 30, 20))
+    line = next(line for line in page.splitlines(keepends=True) if "Duration" in line)
+    trace = read(tmp_path, page.replace(line, line + line.replace("2.98", "7.00")))
+    assert trace.kernels["duration_ns"].tolist() == [2_980_000]
+    assert trace.diagnostics == {"metrics that are given twice with other values, of which the first counts": 1}
+    assert not read(tmp_path, page.replace(line, line + line)).diagnostics
+    trace = read(tmp_path, page.replace(", CC 8.0", ", CC 8.0, Invocations 99999999999999999999"))
+    assert trace.diagnostics == {"launches whose number of executions cannot be read: taken as one": 1}
+
+
+def test_a_line_of_dashes_without_end_is_no_table(tmp_path):
+    text = launch("gemm(float *)", speed("2.98", 50, 60, 30, 20), "    " + "--- " * 5_000)
+    assert read(tmp_path, text).kernels["duration_ns"].tolist() == [2_980_000]

@@ -302,3 +302,12 @@ def test_totals_that_percentages_do_not_tell_are_none(tmp_path, row):
     trace = read(tmp_path, TITLES + row + "\n", "a.csv")
     assert len(trace.kernels) == 1
     assert trace.kernels["name"][0] != UNLISTED
+
+
+def test_totals_of_calls_alone_name_the_options_of_their_own_tool(tmp_path):
+    old = '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\nhipMemcpy,2,583182462,291591231,99.8\n'
+    lacking = read(tmp_path, old, "hip.stats.csv").info["unavailable"]
+    assert "rocprof --stats" in lacking["kernels"]
+    assert not any("--kernel-trace" in text for text in lacking.values())
+    new = old.replace('"Percentage"', '"Percentage","MinNs","MaxNs","StdDev"').replace("99.8\n", "99.8,1,2,3\n")
+    assert "--kernel-trace" in read(tmp_path, new, "1_hip_api_stats.csv").info["unavailable"]["kernels"]

@@ -96,7 +96,7 @@ def test_rows_beyond_the_sum_that_are_named_like_no_kernel_are_annotations(tmp_p
 
 
 def test_rows_beyond_the_sum_are_a_warning_if_by_more_than_rounding(tmp_path):
-    rows = [kernel("void gemm()", "18.662ms"), kernel("void add()", "18.662ms"), kernel("void fill()", "9.016ms")]
+    rows = [kernel("void gemm()", "18.662ms"), kernel("void add()", "18.661ms"), kernel("void fill()", "9.017ms")]
     warnings = on_device(tmp_path, rows, "27.678ms").info["warnings"]
     assert warnings == [
         "the rows that count in the table of line 2 add up to 46.340 ms, more than the 27.678 ms below it: "

@@ -191,3 +191,38 @@ def test_the_real_table_adds_up_to_its_own_sum():
     assert work == sorted(pair for pair in rows if pair[0])
     told = ns(re.search(r"Self XPU time total: (\S+)", text)[1])
     assert abs(sum(duration for duration, _ in work) - told) < 1000 * len(work)
+
+
+def test_of_rows_with_equal_times_one_counts_if_the_sum_below_the_table_counts_one(tmp_path):
+    rows = [
+        row("sigmoid_kernel(float*)", "0.000us", "0.000us", "18.662ms", "1"),
+        row("fill(int)", "0.000us", "0.000us", "9.016ms", "4"),
+    ]
+    again = row("zeros_kernel(float*)", "0.000us", "0.000us", "18.662ms", "1")
+    trace = read(tmp_path, printed(NEW, [*rows, again], ("Self CUDA time total: 27.678ms",)))
+    assert trace.kernels["name"].tolist() == ["sigmoid_kernel(float*)", "fill(int)"]
+    assert "'zeros_kernel(float*)' in the table of line 2 has the time of another row, 18.662 ms" in trace.info["warnings"][0]
+    both = read(tmp_path, printed(NEW, [*rows, again], ("Self CUDA time total: 46.340ms",)))
+    assert both.kernels["duration_ns"].sum() == 46_340_000
+    assert "warnings" not in both.info
+    unlike = read(tmp_path, printed(NEW, [*rows, again], ("Self CUDA time total: 20.000ms",)))
+    assert unlike.kernels["duration_ns"].sum() == 46_340_000
+    assert "add up to 46.340 ms" in unlike.info["warnings"][0]
+
+
+def test_a_table_of_copies_alone_says_so_and_tells_the_memory(tmp_path):
+    name = "Memcpy HtoD (Pageable -> Device)"
+    trace = read(tmp_path, printed(NEW, [row(name, "0.000us", "0.000us", "10.675s", "3")], ("Self CUDA time total: 10.675s",)))
+    assert trace.info["unavailable"]["kernels"] == "the rows that count are copies; none is a kernel"
+    assert trace.copies[["operation", "memory"]].values.tolist() == [["host to device", "pageable to device"]]
+
+
+def test_calls_that_copy_are_copies_of_the_host(tmp_path):
+    heading = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls"]
+    rows = [
+        ("masking", "80%", "8.000s", "100%", "10.000s", "10.000s", "1"),
+        ("cudaMemcpyAsync", "20%", "2.000s", "20%", "2.000s", "1s", "2"),
+        ("aten::mm", "0%", "1.000ms", "0%", "1.000ms", "1.000ms", "1"),
+    ]  # fmt: skip
+    kernels = read(tmp_path, printed(heading, rows)).kernels.set_index("name")["kind"]
+    assert kernels[["masking", "cudaMemcpyAsync", "aten::mm"]].tolist() == ["unknown", "copy", "gemm"]
