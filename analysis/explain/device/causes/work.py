@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from kernelscope.analysis.attribution import call_totals
 from kernelscope.analysis.explain.device import counted, words
 from kernelscope.analysis.explain.device.case import SIDES, SMALL, DeviceCase, DeviceFinding
 from kernelscope.analysis.explain.device.causes import attention, hardware, precision
@@ -25,6 +26,10 @@ INPUT = "input"  # not a kind of kernel, but a use of it
 _OF_INPUT = re.compile(r"^(?:void )?(?:dali|nvjpeg|nvimgcodec)::")
 _LONGER = "compare sizes, code and inputs; a trace with grids (nsys, nvprof --print-gpu-trace) shows whether problems are larger"
 _ON_CPU = "compare sizes, threads, library versions, and other load on the processors"
+_LIKE_OTHER = (
+    "let {0} use {1}, as {2} does: compare types, memory layouts (format_tag::any lets oneDNN choose), versions of the "
+    "libraries, and whether the model is compiled or frozen"
+)
 _BACKWARD = "record the backward pass on both sides, or on neither"
 _REFERENCE = re.compile(r"\b(?:ref|simple):any\b|\bref\b")
 _OPTIMISE = (
@@ -57,6 +62,7 @@ def by_kind(case: DeviceCase) -> Iterator[DeviceFinding]:
     for name in _own(case.kernels()):
         rows = case.kernels()
         yield _of_one(case, rows[(rows["name"].map(words.kernel) == name).to_numpy(bool)])
+    yield from _one_for_one(case)
     rows = case.kernels()
     sums = rows.groupby("kind")["delta_ns"].sum()
     moved = sums.reindex(CONVOLUTIONS).fillna(0)
@@ -71,6 +77,24 @@ def by_kind(case: DeviceCase) -> Iterator[DeviceFinding]:
     small = case.kernels(SMALL)
     if len(small):
         yield _finding(case, "small", small)
+
+
+def _one_for_one(case: DeviceCase) -> Iterator[DeviceFinding]:
+    """Yield a finding for each kind of main kernels whose largest kernel is another one on each side, executed as often."""
+    if not case.totals:
+        return
+    for kind, rows in case.kernels(MAIN).groupby("kind"):
+        alone = [rows[((rows[f"{key}_count"] > 1) & (rows[f"{other}_count"] == 0)).to_numpy(bool)]
+                 for key, other in (SIDES, SIDES[::-1])]  # fmt: skip
+        if any(part.empty for part in alone):
+            continue
+        pair = [part.sort_values(f"{key}_ns").iloc[-1:] for key, part in zip(SIDES, alone, strict=True)]
+        counts = {float(part[f"{key}_count"].iloc[0]) for key, part in zip(SIDES, pair, strict=True)}
+        shares = [
+            float(part[f"{key}_ns"].iloc[0]) / float(rows[f"{key}_ns"].sum()) for key, part in zip(SIDES, pair, strict=True)
+        ]
+        if len(counts) == 1 and min(shares) >= _MOST and sum(map(len, alone)) > len(pair):
+            yield _finding(case, str(kind), pd.concat(pair))
 
 
 def _of_unknown(case: DeviceCase, rows: pd.DataFrame) -> Iterator[DeviceFinding]:
@@ -127,11 +151,12 @@ def _of_one(case: DeviceCase, mine: pd.DataFrame) -> DeviceFinding:
 
 def _longer(case: DeviceCase, rows: pd.DataFrame) -> str:
     """Return the remedy for kernels that take longer, depending on their grids if the captures have them."""
-    slow, slower, _, _ = words.slower(case, rows)
+    slow, slower, fast, faster = words.slower(case, rows)
     if _REFERENCE.search(longest := _longest(rows, slow)) and (rows[f"{slow}_library"] == "onednn").fillna(False).any():
         return _OPTIMISE.format(slower, longest)
     if case.on_cpus:
-        return _ON_CPU
+        pair = _one_each(rows, slow, fast)
+        return _ON_CPU if pair is None else _LIKE_OTHER.format(slower, pair[1], faster)
     if (measured := counted.remedy(case, rows)) is not None:
         return measured
     grids = [rows[f"{key}_grid"] for key in SIDES]
@@ -156,7 +181,7 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
     """Return the finding that these kernels take longer."""
     counts = {key: float(case.without_wrappers(mine)[f"{key}_count"].sum()) for key in SIDES}
     slow, _, fast, _ = words.slower(case, mine)
-    more = counts[slow] > 1.02 * counts[fast] + 0.5 and not _each_takes_longer(mine, slow, fast)
+    more = counts[slow] > 1.02 * counts[fast] + 0.5 and not _each_takes_longer(mine, slow, fast) and not _launch_as_many(case)
     name = {
         "unknown": case.what,
         "small": f"elementwise and other small {case.what}",
@@ -213,6 +238,12 @@ def _remedy(case: DeviceCase, kind: str, mine: pd.DataFrame, counts: dict[str, f
     if remedy in (_FASTER, _MORE) and not _have_operators(case, slow, mine):
         return f"{_OF_FASTER if remedy == _FASTER else _LEAVE}: {_NO_OPERATORS}"
     return remedy
+
+
+def _launch_as_many(case: DeviceCase) -> bool:
+    """Return whether both tables of operators count as many launches: then an operator more is one that calls another."""
+    launches = [call_totals.named(call_totals.sums(case.side(key).trace), call_totals.LAUNCHES)["count"].sum() for key in SIDES]
+    return bool(case.by_operators and launches[0] and launches[0] == launches[1])
 
 
 def _only_gradients(case: DeviceCase, rows: pd.DataFrame, fast: str) -> bool:

@@ -104,6 +104,17 @@ def test_a_cut_table_without_products_is_no_smaller_program(explained):
     assert "scaled_dot_product_attention" in softmax["remedy"]
 
 
+def test_an_operator_that_another_one_replaces_is_compared_with_that_one(explained):
+    eager = [("aten::addmm", 46.5, 73), ("aten::bmm", 2.8, 24), ("aten::add", 4.0, 100)]
+    compiled = [("mkldnn::_linear_pointwise", 15.5, 73), ("aten::add", 4.0, 100)]
+    first, *others = explained((eager, 53.3), (compiled, 19.5))["findings"]
+    assert first["title"].startswith("aten::addmm in A takes 3 times as long as mkldnn::_linear_pointwise in B: 46.5 ms")
+    assert first["remedy"].startswith("let A use mkldnn::_linear_pointwise, as B does")
+    assert any("aten::bmm" in one["title"] for one in others)
+    fewer = [("mkldnn::_linear_pointwise", 15.5, 40), ("aten::add", 4.0, 100)]
+    assert "takes 3 times" not in explained((eager, 53.3), (fewer, 19.5))["findings"][0]["title"]
+
+
 ON_DEVICE = ["Name", "Self CPU", "CPU total", "Self CUDA", "CUDA total", "# of Calls"]
 
 
@@ -124,6 +135,19 @@ def test_operators_that_launch_no_kernel_are_copies(tmp_path, launches, transfer
     assert trace.copies["duration_ns"].sum() == (267_000_000 if transfers else 0)
     assert trace.kernels["duration_ns"].sum() + trace.copies["duration_ns"].sum() == 287_000_000
     assert list(trace.copies["operation"]) == (["other"] if transfers else [])
+
+
+@pytest.mark.parametrize(("launches", "said"), [(1, "take longer in A"), (2, "run more often in A")])
+def test_operators_that_launch_no_more_kernels_do_not_run_more_often(tmp_path, launches, said):
+    """`aten::square` calls `aten::pow`: one launch."""
+    sides = []
+    for name, rows, calls in (("a", [("aten::pow", 4.49), ("aten::square", 0.95)], launches), ("b", [("aten::mul", 3.35)], 1)):
+        cells = [(what, "0.1ms", "0.1ms", f"{ms}ms", f"{ms}ms", "1") for what, ms in rows]
+        cells.append(("cudaLaunchKernel", "0.1ms", "0.1ms", "0.000us", "0.000us", str(calls)))
+        total = sum(ms for _, ms in rows)
+        sides.append(tmp_path / f"{name}.txt")
+        sides[-1].write_text(printed(ON_DEVICE, cells, ["Self CPU time total: 1.000ms", f"Self CUDA time total: {total}ms"]))
+    assert said in ks.explain(*sides)["findings"][0]["title"]
 
 
 # --- kernels --------------------------------------------------------------------------------------------------------------------
