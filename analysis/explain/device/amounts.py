@@ -10,6 +10,7 @@ from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
 _OTHER_WORK = 1.5  # times as many products, convolutions and attentions: another program, or another unit of work
 _HELPERS = r"(?i)offsets?kernel|generatewinogradtiles"  # of convolutions, beside the kernel that computes
+_LONGER, _NEAR = 2.0, 1.3  # times as long sequences that are told; within which attention must take their square
 _ALIKE = 0.02  # numbers of executions within this share of each other are equal
 _MOST = 0.6  # of the time of either side must be in kernels whose numbers differ by one factor
 _LEAST = 3  # different kernels: fewer say nothing about the whole
@@ -17,8 +18,24 @@ _LEAST = 3  # different kernels: fewer say nothing about the whole
 
 def differ(case: DeviceCase) -> list[str]:
     """Return a sentence on the amount of work if it differs so much that this alone may be the cause."""
-    said = _of_gradients(case) or _of_repeats(case) or _of_main(case)
+    said = _of_gradients(case) or _of_repeats(case) or _of_main(case) or _of_lengths(case)
     return [said] if said else []
+
+
+def _of_lengths(case: DeviceCase) -> str | None:
+    """Return a sentence if sequences seem to be longer on one side: then attention grows with the square of what products do."""
+    rows = {kind: case.all_kernels([kind])[[f"{key}_{what}" for key in SIDES for what in ("count", "ns")]].sum()
+            for kind in ("attention", "gemm")}  # fmt: skip
+    if any(min(one) <= 0 or abs(one["a_count"] - one["b_count"]) > _ALIKE * one["a_count"] for one in rows.values()):
+        return None
+    attention, products = (float(rows[kind]["b_ns"] / rows[kind]["a_ns"]) for kind in ("attention", "gemm"))
+    longer = max(products, 1 / products)
+    if longer < _LONGER or not 1 / _NEAR < attention / products**2 < _NEAR or not case.same_device:
+        return None
+    times = [f"{max(ratio, 1 / ratio):.2g}" for ratio in (attention, products)]
+    there = "B" if products > 1 else "A"
+    as_with = f"as with sequences {times[1]} times as long"
+    return f"attention takes {times[0]} times as long in {there}, products {times[1]} times: {as_with}"
 
 
 def _of_gradients(case: DeviceCase) -> str | None:

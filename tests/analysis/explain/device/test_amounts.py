@@ -3,6 +3,7 @@
 import pytest
 
 import kernelscope as ks
+from tests.analysis.printed_totals import text_of
 
 HEAD = """==7== Profiling result:
             Type  Time(%)      Time     Calls       Avg       Min       Max  Name
@@ -49,3 +50,17 @@ def test_a_shorter_loop_is_told_with_what_equal_work_would_take(tmp_path):
 def test_equally_long_loops_are_not(tmp_path, counts):
     result = ks.explain(summary(tmp_path / "a.txt", alike(100)), summary(tmp_path / "b.txt", counts, 1.5))
     assert not any("most of the work" in text for text in result["differs"])
+
+
+@pytest.mark.parametrize(
+    ("attention", "products", "said"), [(17.0, 4.1, True), (4.0, 4.1, False), (2.0, 1.4, False), (1.0, 1.0, False)]
+)
+def test_attention_that_grows_with_the_square_of_products_has_longer_sequences(tmp_path, attention, products, said):
+    paths = []
+    for name, factors in (("a.txt", (1, 1)), ("b.txt", (attention, products))):
+        work = [("flash_fwd_kernel(float*)", 32, 100.0 * factors[0]), ("ampere_sgemm_64x64_tn", 224, 50.0 * factors[1])]
+        paths.append(tmp_path / name)
+        paths[-1].write_text(text_of(work))
+    sentence = "attention takes 17 times as long in B, products 4.1 times: as with sequences 4.1 times as long"
+    assert ks.explain(*paths)["differs"] == ([sentence] if said else [])
+    assert ks.explain(*reversed(paths))["differs"] == ([sentence.replace("in B", "in A")] if said else [])
