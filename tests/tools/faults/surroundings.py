@@ -3,7 +3,7 @@
     python tests/tools/faults/surroundings.py [--only NAME] [--in SURROUNDING]
 
 Limits are those of containers: control groups for memory and processors, mounts of their own for folders. A command goes wrong
-when it ends by a signal or a traceback, or fails without a line of ours. Exits with 1 where one did.
+when it ends by a signal or a traceback, fails without a line of ours, or leaves what cannot be read. Exits with 1 where one did.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from killed import COMMANDS, KERNELSCOPE, Command, filled, remove, workplace
+from killed import COMMANDS, KERNELSCOPE, Command, filled, remove, unreadable, workplace
 
 CGROUPS = Path("/sys/fs/cgroup")
 CORES = """import os
@@ -45,12 +45,16 @@ def _group(controller: str, **limits: str) -> str:
     return f"mkdir -p {own}; {values}; echo $$ >{own}/cgroup.procs"
 
 
+def _loaded(name: str) -> str:
+    """Return what makes the command load a library of this folder, compiled, before libc."""
+    library = f"$TMPDIR/{name}.so"
+    return f"cc -shared -fPIC -o {library} {Path(__file__).with_name(name + '.c')}; export LD_PRELOAD={library}"
+
+
 def _jump(seconds: int, after: int) -> str:
     """Return what makes the wall clock jump by so many seconds, some seconds after the command's start."""
     moment = f"$(python3 -c 'import time; print(int(time.monotonic()) + {after})')"
-    source = Path(__file__).with_name("jump.c")
-    library = "$TMPDIR/jump.so"
-    return f"cc -shared -fPIC -o {library} {source}; export JUMP_BY={seconds} JUMP_AT={moment} LD_PRELOAD={library}"
+    return f"export JUMP_BY={seconds} JUMP_AT={moment}; {_loaded('jump')}"
 
 
 SURROUNDINGS = (
@@ -64,6 +68,7 @@ SURROUNDINGS = (
     Surrounding("64 descriptors", "ulimit -n 64"),
     Surrounding("a clock that jumps an hour ahead", _jump(3600, 2)),
     Surrounding("a clock that jumps an hour back", _jump(-3600, 2)),
+    Surrounding("every other write takes half", _loaded("short")),
     Surrounding("LANG=C", variables={"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
 )  # fmt: skip
 
@@ -77,6 +82,7 @@ def tried(command: Command, where: Surrounding, out: Path, scratch: Path) -> str
     done = subprocess.run(
         words, env={**os.environ, "TMPDIR": str(scratch), **variables}, capture_output=True, text=True, check=False, timeout=600
     )
+    left = unreadable(command, out, scratch)
     remove(out)
     said = [line for line in done.stderr.splitlines() if "error:" in line]
     if done.returncode < 0 or done.returncode > 128 or "Traceback" in done.stderr:
@@ -85,7 +91,7 @@ def tried(command: Command, where: Surrounding, out: Path, scratch: Path) -> str
         return (
             f"said: {said[-1][:200]}" if said else f"wrong: status {done.returncode} and no error: {done.stderr.strip()[-200:]}"
         )
-    return "works"
+    return f"wrong: {left[0]}" if left else "works"
 
 
 def main() -> int:
