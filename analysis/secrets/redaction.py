@@ -33,7 +33,8 @@ _MOST_FINDINGS = 1_000_000
 _MOST_UNPACKED = packed.PLAIN_SIZE  # bytes, or packed.PACKING times the packed size if that is more, as in all commands
 _PASSES = 4  # overwriting one value may reveal another
 _AGAIN = "the same value again"
-_BINARY = (REPORT_MAGIC, b"PAR1", b"ARROW1", b"PK\x03\x04", b"\x80")
+_TABLES = (b"PAR1", b"ARROW1")  # of which a capture is a folder
+_BINARY = (REPORT_MAGIC, *_TABLES, b"PK\x03\x04", b"\x80")
 _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _Found = TypeVar("_Found")
 
@@ -58,7 +59,7 @@ def redact(source: Path, target: Path) -> list[Overwrite]:
     """
     try:
         if source.is_dir():
-            raise EvidenceError(f"{source}: a folder; redact the files in it, or the SQLite export")
+            raise EvidenceError(f"{source}: a folder; redact its files of text and databases, or {_advice(source)}")
         with source.open("rb") as file:
             head = file.read(1 << 16)
         if not target.parent.is_dir():
@@ -113,9 +114,13 @@ def _refuse_binary(source: Path, head: bytes) -> None:
     if head.startswith(SQLITE_MAGIC):
         raise EvidenceError(f"{source}: a packed database; unpack it first")
     if packing(head) or head.startswith(_BINARY) or re.search(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]", head):
-        raise EvidenceError(
-            f"{source}: a binary file, which cannot be rewritten safely; export it as SQLite, JSON or text and redact that"
-        )
+        capture = source.parent if head.startswith(_TABLES) else source
+        raise EvidenceError(f"{source}: a binary file, which cannot be rewritten safely; {_advice(capture)}")
+
+
+def _advice(capture: Path) -> str:
+    """Return what to do with a capture that cannot be rewritten."""
+    return f"share what `kernelscope import {capture} -o DIR` writes, where secrets that are recognised are overwritten"
 
 
 def _as_utf16(copy: Path, head: bytes) -> bytes:

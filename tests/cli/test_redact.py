@@ -8,6 +8,7 @@ import sqlite3
 import string
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 
 from kernelscope.analysis import secrets
@@ -263,6 +264,24 @@ def test_what_cannot_be_rewritten_is_refused(tmp_path, content, reason):
     assert reason in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_the_advice_for_tables_in_a_folder_can_be_followed(tmp_path):
+    """Neither the folder nor a file in it can be rewritten: what `import` makes of it can be shared."""
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    kernel = {"start": [1, 5], "end": [3, 9], "shortName": [1, 2], "deviceId": [0, 0], "streamId": [7, 7]}
+    for name, columns in (
+        ("StringIds", {"id": [1, 2], "value": ["volta_sgemm_128x64_nn", f"login_{GITHUB}"]}),
+        ("CUPTI_ACTIVITY_KIND_KERNEL", kernel),
+    ):
+        pyarrow.parquet.write_table(pyarrow.table(columns), folder / f"{name}.parquet")
+    for place in (folder, next(folder.iterdir())):
+        done = redact(place, "-o", tmp_path / "b")
+        assert done.returncode == 3
+        assert f"share what `kernelscope import {folder} -o DIR` writes" in done.stderr
+    assert called("import", folder, "-o", tmp_path / "out").returncode == 0
+    assert all(GITHUB.encode() not in path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
 
 
 def test_gzip_bombs(tmp_path, monkeypatch):

@@ -1,16 +1,23 @@
-"""Write docs/licences.md: under which licences stands what is installed with kernelscope, and what its pages hold.
+"""Write docs/licences.md: under which licences stands what is installed with kernelscope or in its environments, or in its pages.
 
     python tests/tools/licences.py      # make licences
 
-The packages are those that an installation without extras needs, however far down, as they are installed here.
+The packages are those that an installation without extras needs, however far down, as they are installed here, and those that
+`workloads/*/*.hashes` name. What is installed in environments here says its licence itself; of the others what the page says
+stays.
 """
 
+import re
 import sys
+from collections import defaultdict
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from kernelscope.tracer.outside import environments
 
 PAGE = Path(__file__).parents[2] / "docs" / "licences.md"
 HEAD = """# Licences
@@ -28,17 +35,34 @@ Every page holds two libraries for its tables, and pages with charts hold a thir
 | file | library | licence |
 |---|---|---|
 """
+ENVIRONMENTS = """
+`kernelscope env create` installs these, each into an environment of its own, of the versions that `workloads/*/*.hashes` name;
+nothing else of the project needs them. The licence is that of a version that was installed where this page was written. Packages
+without one belong to environments that were not (those for CUDA and for frameworks of then): what PyPI says of them holds.
+
+| package | versions | licence | environments |
+|---|---|---|---|
+"""
+UNKNOWN = "was not installed here"
+_PIN = re.compile(r"(?m)^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^ \\;]+)")
+_ROW = re.compile(r"(?m)^\| ([\w-]+) \| [\w., +]+ \| ([^|]+) \| [^|]+ \|$")
 _OSI = "License :: OSI Approved :: "
 _LONGEST = 60  # characters of a licence's name; what is longer is its text
 
 
 def licence(name: str) -> str:
     """Return the licence of an installed package, as it says itself."""
-    about = metadata.metadata(name)
+    return stated(metadata.metadata(name))
+
+
+def stated(about: metadata.PackageMetadata) -> str:
+    """Return the licence that a package's metadata state."""
     classifiers = [one.removeprefix(_OSI) for one in about.get_all("Classifier") or [] if one.startswith(_OSI)]
-    stated = (about.get("License-Expression") or about.get("License") or "").strip()
-    named = stated and len(stated) <= _LONGEST and "\n" not in stated
-    return stated if named else " or ".join(classifiers) or "not stated"
+    if expression := (about.get("License-Expression") or "").strip():
+        return " ".join(expression.split())
+    text = (about.get("License") or "").strip()
+    named = text and text != "UNKNOWN" and len(text) <= _LONGEST and "\n" not in text
+    return text if named else " or ".join(classifiers) or "not stated"
 
 
 def packages() -> dict[str, list[str]]:
@@ -66,10 +90,50 @@ def embedded() -> list[str]:
     return [f"| {file} | {what.split(',')[0]} | {terms.split(' (')[0]} |" for file, what, _, terms in rows]
 
 
+def pinned() -> dict[str, tuple[set[str], set[str]]]:
+    """Return what environments install: name -> its versions, and the environments."""
+    result: dict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
+    for path in sorted((PAGE.parents[1] / "workloads").glob("*/*.hashes")):
+        for name, version in _PIN.findall(path.read_text(encoding="utf8")):
+            versions, places = result[canonicalize_name(name)]
+            versions.add(version)
+            places.add(path.stem.removesuffix("-cpu"))
+    return {name: (versions, _alone(places)) for name, (versions, places) in sorted(result.items())}
+
+
+def _alone(places: set[str]) -> set[str]:
+    """Return environments without those for CUDA of which the one for processors installs the same."""
+    return {place for place in places if not place.endswith("-cuda") or place.removesuffix("-cuda") not in places}
+
+
+def installed() -> dict[str, str]:
+    """Return the licences of what is installed in environments here, by name."""
+    folders = sorted((environments.home() / "environments").glob("*/lib/python3*/site-packages"))
+    found = metadata.distributions(path=[str(folder) for folder in folders])
+    return {canonicalize_name(one.name): stated(one.metadata).replace("|", "/") for one in found}
+
+
+def of_environments(earlier: str, known: Mapping[str, str]) -> list[str]:
+    """Return the rows of the environments' packages. earlier: the page as it was; known: licences by name."""
+    told = {**dict(_ROW.findall(earlier)), **known}
+    return [
+        f"| {name} | {', '.join(sorted(versions))} | {told.get(name, UNKNOWN)} | {', '.join(sorted(places))} |"
+        for name, (versions, places) in pinned().items()
+    ]
+
+
 def page() -> str:
     """Return the page."""
+    others = of_environments(PAGE.read_text(encoding="utf8") if PAGE.exists() else "", installed())
     rows = [f"| {name} | {licence(name)} | {', '.join(by)} |" for name, by in packages().items()]
-    return HEAD.format(own=licence("kernelscope")) + "\n".join(rows) + "\n" + EMBEDDED + "\n".join(embedded()) + "\n"
+    return (
+        HEAD.format(own=licence("kernelscope"))
+        + "\n".join(rows)
+        + "\n"
+        + EMBEDDED
+        + "\n".join([*embedded(), ENVIRONMENTS + "\n".join(others)])
+        + "\n"
+    )
 
 
 if __name__ == "__main__":

@@ -199,7 +199,7 @@ def test_a_child_under_a_collector_is_talked_to_as_any_other(nsys, tmp_path):
     assert ready["pid"] == child.pid != child._process.pid
     assert ready["variables"]["HF_TOKEN"] == "hush-hush", "the child has its whole environment"
     assert {child.pid, child._process.pid} <= set(recording.processes())
-    assert child.tell(do="window") == {"event": "done"}
+    assert child.tell(do="window") == {"event": "window", "step_ns": [5]}
     child.wait_until_asleep()
     child.finish()
     found = recording.finish({"step 0": 1, "step 1": 2}, {}, 10.0)
@@ -235,7 +235,7 @@ def test_a_collector_that_is_killed_half_way_does_not_take_the_child_along(nsys,
     recording, child = start(nsys, tmp_path / "run")
     child.answer()
     os.kill(child._process.pid, signal.SIGKILL)
-    assert child.tell(do="window") == {"event": "done"}
+    assert child.tell(do="window") == {"event": "window", "step_ns": [5]}
     child.finish()
     found = recording.finish({"step 0": 1}, {}, 10.0)
     assert (found["nvtx"], found["kernels"]) == ({"emitted": 1, "recorded": None}, None)

@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from kernelscope.tracer.outside import answers
 from kernelscope.tracer.outside.errors import ChildError
 from kernelscope.tracer.outside.process import Child
 
@@ -67,3 +68,44 @@ def test_an_interpreter_that_cannot_be_started(tmp_path):
     with pytest.raises(ChildError, match=r"cannot start .*no-such-python: No such file"):
         Child(tmp_path / "no-such-python", {"framework": "pytorch", "pass": "clean"}, tmp_path, {}, 5.0)
     assert len(os.listdir("/proc/self/fd")) == before, "pipes were left open"
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("hello\x1b[31m", r"but hello\\x1b\[31m \(log: .*child\.log\)"),
+        ("[1]", r"but \[1\] \("),
+        ('{"a":1}', r'but \{"a":1\} \('),
+        ('{"event":["x"]}', "but "),
+        ("[" * 3000, r"but \[{120}\.\.\. \("),
+        ("\xff\xfe", "but \N{REPLACEMENT CHARACTER}"),
+        ('{"event":"ready","pid":"x"}', r"\(pid is missing, or of another type\)"),
+        ('{"event":"ready","pid":1e999}', r"\(pid is missing"),
+        ('{"event":"error"}', r"\(kind is missing"),
+        ('{"event":"window","step_ns":[1,"x"]}', r"\(step_ns is missing"),
+        ("9" * 5000, "but 99999"),
+        ("", r"wrote no answer into its pipe, but an empty line \("),
+    ],
+)
+def test_a_line_that_is_no_answer(tmp_path, line, shown):
+    """What libraries or the program write into the descriptor is named, and ends the child."""
+    child = _start(tmp_path, f"line {line}")
+    with pytest.raises(ChildError, match=shown) as caught:
+        child.answer()
+    assert str(caught.value).rpartition(" pass: ")[2].isprintable()
+    assert not psutil.pid_exists(child.pid)
+
+
+def test_a_line_without_end_takes_no_more_than_the_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(answers, "LONGEST", 1_000_000)
+    child = _start(tmp_path, "endless")
+    with pytest.raises(ChildError, match=r"but a line of more than 1 MB: x{120}\.\.\. \("):
+        child.answer()
+    assert not psutil.pid_exists(child.pid)
+
+
+def test_an_answer_to_another_command(tmp_path):
+    child = _start(tmp_path, "another answer")
+    child.answer()
+    with pytest.raises(ChildError, match=r"wrote no answer into its pipe, but warm to window \("):
+        child.tell(do="window", window=1, steps=1)

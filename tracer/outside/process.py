@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from kernelscope.tracer.outside import answers
 from kernelscope.tracer.outside.errors import ChildError
 
 _SLEEP_LIMIT_S = 0.4  # longest wait for a child's spinning threads to sleep (Intel's OpenMP spins for 0.2 s)
@@ -58,7 +59,7 @@ class Child:
         self.name = f"{spec.get('label') or self.framework}, {spec['pass']} pass"
         self.log = folder / "child.log"
         self.timeout_s = timeout_s
-        self._buffer = b""
+        self._buffer = bytearray()
         self._collector = collector
         self._pid: int | None = None
         self._watched: list[int] = []
@@ -96,20 +97,28 @@ class Child:
             os.write(self._commands, (json.dumps(command) + "\n").encode())
         except BrokenPipeError:
             raise self._died() from None
-        return self.answer()
+        answer = self.answer()
+        expected = answers.EVENTS.get(str(command.get("do")), ())
+        if expected and answer["event"] not in expected:
+            raise self._nonsense(f"{answers.shown(answer['event'])} to {command['do']}")
+        return answer
 
     def answer(self) -> dict[str, Any]:
-        """Wait for the next answer."""
+        """Wait for the next answer; raise ChildError if the child says that it failed, or writes anything else."""
         line = self._read_line()
-        message: dict[str, Any] = json.loads(line)
+        try:
+            message = answers.parse(line)
+        except answers.NoAnswerError as error:
+            raise self._nonsense(str(error)) from None
         if message["event"] == "error":
             self.stop()
+            said = answers.visible(message["message"])
             if message["kind"] == "import":
                 remedy = f"create its environment with `kernelscope env create {self.framework}`"
-                raise ChildError(f"{self.name}: import failed: {message['message']}; {remedy} (log: {self.log})", "missing")
-            raise ChildError(f"{self.name}: {message['message']} (log: {self.log})", str(message["kind"]))
+                raise ChildError(f"{self.name}: import failed: {said}; {remedy} (log: {self.log})", "missing")
+            raise ChildError(f"{self.name}: {said} (log: {self.log})", message["kind"])
         if "pid" in message:
-            self._pid = int(message["pid"])
+            self._pid = message["pid"]
             self._watched = [self._pid, *(self._collector.processes() if self._collector else ())]
         return message
 
@@ -117,7 +126,8 @@ class Child:
         deadline = time.monotonic() + self.timeout_s
         with selectors.DefaultSelector() as selector:
             selector.register(self._answers, selectors.EVENT_READ)
-            while b"\n" not in self._buffer:
+            end = self._buffer.find(b"\n")
+            while end < 0:
                 if not selector.select(max(0.0, deadline - time.monotonic())):
                     self.stop()
                     hint = "raise --timeout, or look at the log"
@@ -125,9 +135,21 @@ class Child:
                 received = os.read(self._answers, 1 << 16)
                 if not received:
                     raise self._died()
+                if len(self._buffer) + len(received) > answers.LONGEST:
+                    raise self._nonsense(
+                        f"a line of more than {answers.LONGEST // 10**6} MB: {answers.shown(bytes(self._buffer[:500]))}"
+                    )
+                place = received.find(b"\n")
+                end = place if place < 0 else len(self._buffer) + place
                 self._buffer += received
-        line, self._buffer = self._buffer.split(b"\n", 1)
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
         return line
+
+    def _nonsense(self, what: str) -> ChildError:
+        """End a child that wrote something else than an answer; return what to raise."""
+        self.stop()
+        return ChildError(f"{self.name}: wrote no answer into its pipe, but {what} (log: {self.log})")
 
     def _died(self) -> ChildError:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -147,7 +169,7 @@ class Child:
         lines = self.log.read_bytes()[-_LOG_TAIL:].decode("utf8", "replace").strip().splitlines()
         if self._collector is not None:
             lines = self._collector.of_child(lines)
-        return f": {lines[-1]}" if lines else ""
+        return f": {answers.visible(lines[-1])}" if lines else ""
 
     def wait_until_asleep(self) -> None:
         """Wait until no thread of the child or its collector runs and disturbs the next child; give up after a while."""

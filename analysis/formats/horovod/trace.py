@@ -39,7 +39,8 @@ def matches(head: Head) -> bool:
 def read(path: Path) -> Trace:
     """Read a timeline; raise EvidenceError if it cannot be read or holds no operations."""
     result = chrome_events.read(path, open_ended=True)
-    begin_ns = (result.start_us or 0) * 1000
+    start_ns = int((result.start_us or 0) * 1000)
+    begin_ns = start_ns if 0 <= start_ns < _LATEST_NS else 0
     keys = chrome_events.numbers(result.process_keys)
     table = result.table.assign(process=keys[result.table["process"].to_numpy()], name=result.table["name"].astype("string"))
     timed = (table["start_ns"] >= 0) & (table["start_ns"] + begin_ns < _LATEST_NS)
@@ -52,6 +53,7 @@ def read(path: Path) -> Trace:
     marks = table[table["phase"].isin(["X", "i", "I"]).to_numpy(dtype=bool)]
     others = int((~table["phase"].isin(["B", "E", "X", "i", "I"])).sum())
     diagnostics = {
+        "a beginning of the clock that is out of range": int(begin_ns != start_ns),
         "events without a usable time": untimed,
         "begins and ends without the other": unpaired,
         "the file ends inside of an event": int(result.cut),

@@ -3,14 +3,17 @@
     python tests/tools/fuzz/guided.py [--seconds 300] [--format NAME ...] [--seed 1] [--workers 1] [--corpus DIR] [--keep DIR]
 
 It begins with the seeds of run.py and looks for the same failures, in readers of captures, of experiments, of Flight Recorder's
-dumps and of pipelines. Each has a process of its own, --workers at a time, with its share of the time. What was found interesting
-stays in --corpus, with which the next run goes on; inputs that fail stay in --keep. Prints for each reader how many inputs were
-run and what escaped. Needs `pip install kernelscope[fuzz]`.
+dumps, of pipelines and of what a child answers; a format without a seed is an error. Of a folder one file changes. Each has a
+process of its own, --workers at a time, with its share of the time. What was found interesting stays in --corpus, with which the
+next run goes on; inputs that fail stay in --keep. Prints for each reader how many inputs were run and what escaped. Needs
+`pip install kernelscope[fuzz]`.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -19,6 +22,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import makers
 import seeds
 from worker import format_of, known_formats
 
@@ -29,6 +33,8 @@ _OTHERS = {
     "flight-recorder": ("../shared/corpus/ranks/nvrx_flight_recorder", "*/_dump_0"),
     "pipeline": ("../shared/corpus/ranks/bytedance_straggler", "*-ST.parquet"),
 }
+_CHILD = "child-answer"  # whose seeds are makers.ANSWERS
+_FOLDER = ".whole"  # behind a format's name: a whole folder, in which inputs take the place of one file
 _DONE = re.compile(r"Done (\d+) runs|#(\d+)\s+DONE|stat::number_of_executed_units:\s+(\d+)")
 
 
@@ -38,6 +44,10 @@ def main() -> int:
     arguments.keep.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         by_format = _seeded(Path(name), arguments.corpus)
+        for asked in arguments.format or [None]:
+            wrong = seeds.unreached([*known_formats(), *_OTHERS, _CHILD], by_format, asked)
+            if wrong:
+                raise SystemExit(wrong)
         names = arguments.format or sorted(by_format)
         share = arguments.seconds * arguments.workers / len(names)
         failed = whole = 0
@@ -55,11 +65,18 @@ def _seeded(scratch: Path, corpus: Path) -> dict[str, int]:
     """Put the seeds of each format into its folder; return how many there are."""
     known = known_formats()
     made = [Path(seed.path) for seed in seeds.prepare(scratch, _LARGEST)]
-    of = [(format_of(path, known), path) for path in made if path.is_file()]
+    of = [(format_of(path, known), path) for path in made]
     of += [(name, path) for name, (folder, pattern) in _OTHERS.items() for path in sorted((seeds.ROOT / folder).glob(pattern))]
+    of += [(_CHILD, _written(scratch / f"answer-{number}", row)) for number, row in enumerate(makers.ANSWERS)]
+    of = [
+        (form, file)
+        for form, path in of
+        if form
+        for file in (_files(path, corpus / f"{form}{_FOLDER}") if path.is_dir() else [path])
+    ]
     found: dict[str, int] = {}
     for form, path in of:
-        if form is None or path.stat().st_size > _MOST:
+        if path.stat().st_size > _MOST:
             continue
         folder = corpus / form
         folder.mkdir(parents=True, exist_ok=True)
@@ -68,20 +85,40 @@ def _seeded(scratch: Path, corpus: Path) -> dict[str, int]:
     return found
 
 
+def _written(path: Path, row: object) -> Path:
+    path.write_text(json.dumps(row))
+    return path
+
+
+def _files(folder: Path, whole: Path) -> list[Path]:
+    """Return inputs that stand for a folder's files: the file's name, a newline, and what is in it. One whole folder is kept."""
+    if not whole.is_dir():
+        shutil.copytree(folder, whole)
+    if {path.name for path in folder.iterdir()} != {path.name for path in whole.iterdir()}:
+        return []
+    inputs = folder.with_name(f"{folder.name}.inputs")
+    inputs.mkdir()
+    for path in folder.iterdir():
+        (inputs / path.name).write_bytes(path.name.encode() + b"\n" + path.read_bytes())
+    return sorted(inputs.iterdir())
+
+
 def _guided(form: str, corpus: Path, keep: Path, seconds: float, seed: int) -> tuple[int, str]:
     """Fuzz one format; return how many inputs were run, and what escaped."""
     options = [
         f"-max_total_time={round(seconds)}", f"-seed={seed}", f"-max_len={_MOST}", "-timeout=10", "-rss_limit_mb=2048",
         f"-artifact_prefix={keep}/{form}-", "-print_final_stats=1", "-verbosity=1",
     ]  # fmt: skip
-    target = Path(__file__).with_name("guided_target.py")
-    done = subprocess.run(
-        [sys.executable, str(target), form, *options, str(corpus)], capture_output=True, text=True, errors="replace", check=False
-    )
+    command = [sys.executable, str(Path(__file__).with_name("guided_target.py")), form, *options, str(corpus)]
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", check=False, env={**os.environ, "TMPDIR": name}
+        )
     counts = [int(number) for groups in _DONE.findall(done.stderr) for number in groups if number]
     if done.returncode == 0 and counts:
         return max(counts), ""
-    lines = [line for line in done.stderr.splitlines() if re.match(r"\w*(Error|Exception)\b|==\d+== ERROR|SUMMARY|\w+: ", line)]
+    said = [line.strip() for line in (done.stdout + done.stderr).splitlines() if not line.startswith(("INFO:", "WARNING:"))]
+    lines = [line for line in said if re.match(r"\w*(Error|Exception)\b|==\d+== ERROR|SUMMARY|\w+: ", line)]
     return max(counts, default=0), " / ".join(lines[:2])[:300] or f"exit {done.returncode}: {done.stderr[-300:]}"
 
 

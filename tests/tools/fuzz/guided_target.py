@@ -6,6 +6,7 @@ tests/tools/fuzz/guided_target.py READER [-max_total_time=60 ...] CORPUS
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 import warnings
@@ -19,7 +20,7 @@ with atheris.instrument_imports(include=["kernelscope.analysis", "kernelscope.tr
 
     from kernelscope.analysis.errors import EvidenceError
     from kernelscope.analysis.ranks import flight_recorder, pipeline
-    from kernelscope.tracer.outside import experiments
+    from kernelscope.tracer.outside import answers, experiments
     from kernelscope.tracer.outside.errors import KernelscopeError
 
 
@@ -40,7 +41,33 @@ def operations(path: Path) -> None:
         pipeline.pipeline(path)
 
 
-OTHERS: dict[str, Callable[[Path], None]] = {"experiment": experiment, "flight-recorder": dump, "pipeline": operations}
+def child(path: Path) -> None:
+    """Read a line that a child wrote."""
+    try:
+        answers.parse(path.read_bytes())
+    except answers.NoAnswerError as error:
+        raise EvidenceError(str(error)) from error
+
+
+def put(content: bytes, whole: Path, folder: Path) -> None:
+    """Copy a whole folder, with one of its files replaced: the input's first line names it."""
+    name, _, rest = content.partition(b"\n")
+    names = sorted(path.name for path in whole.iterdir())
+    chosen = name.decode("utf8", "replace") if name.decode("utf8", "replace") in names else names[len(name) % len(names)]
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for one in names:
+        os.link(whole / one, folder / one)
+    (folder / chosen).unlink()
+    (folder / chosen).write_bytes(rest)
+
+
+OTHERS: dict[str, Callable[[Path], None]] = {
+    "experiment": experiment,
+    "flight-recorder": dump,
+    "pipeline": operations,
+    "child-answer": child,
+}
 
 
 def main() -> None:
@@ -48,11 +75,17 @@ def main() -> None:
     name = sys.argv.pop(1)
     warnings.simplefilter("ignore")
     known = {} if name in OTHERS else {name: known_formats()[name]}
-    shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
-    path = Path(tempfile.mkdtemp(dir=shared)) / "input"
+    scratch = Path(tempfile.mkdtemp())
+    path, whole = scratch / "input", scratch / "whole"
+    folder = Path(f"{sys.argv[-1]}.whole")
+    if folder.is_dir():
+        shutil.copytree(folder, whole)
 
     def read(content: bytes) -> None:
-        path.write_bytes(content)
+        if whole.is_dir():
+            put(content, whole, path)
+        else:
+            path.write_bytes(content)
         if known:
             check(path, name, known)
             return

@@ -3,8 +3,9 @@
     python tests/tools/fuzz/run.py [--seconds 120] [--cases N] [--seed 1] [--format NAME] [--small] [--keep FOLDER] [--workers 2]
     python tests/tools/fuzz/run.py --input FILE --format NAME        read one kept input again
 
-Seeds are the captures of ../shared/corpus and tests/data, cut small. A case has 10 s of processor time and 1 GiB of memory over
-what the program itself takes. Failures that are raised at the same line with the same type are one; the smallest input is kept.
+Seeds are the captures of ../shared/corpus and tests/data, cut small, and those of makers.py; a format without one is an error.
+A case has 10 s of processor time and 1 GiB of memory over what the program itself takes. Failures that are raised at the same
+line with the same type are one; the smallest input is kept.
 Exits with 1 if there were any.
 """
 
@@ -44,7 +45,8 @@ class Worker:
             )
         self.pending = b""
         self.hung = False
-        if self.answer() is None:
+        self.begun = self.answer()
+        if self.begun is None:
             raise SystemExit(f"the worker does not start: {self.complaint()}")
 
     def answer(self) -> dict[str, Any] | None:
@@ -191,6 +193,7 @@ def fuzz(options: argparse.Namespace, folder: Path) -> int:
     def work() -> None:
         worker = Worker(folder, options.seed, options.format)
         try:
+            refuse_unreached(worker, options.format)
             for number in tally.numbers():
                 case, result = worker.case(number)
                 if result is None:
@@ -205,6 +208,15 @@ def fuzz(options: argparse.Namespace, folder: Path) -> int:
         for future in [pool.submit(work) for _ in range(options.workers)]:
             future.result()
     return tally.report(options.seed)
+
+
+def refuse_unreached(worker: Worker, asked: str | None) -> None:
+    """End if formats have no seed: what is never tried would pass."""
+    assert worker.begun is not None
+    counted = {name for name, count in worker.begun["seeds"].items() if count}
+    wrong = seeds.unreached(worker.begun["ready"], counted, asked)
+    if wrong:
+        raise SystemExit(wrong)
 
 
 def again(path: Path, name: str) -> int:

@@ -1,20 +1,26 @@
-"""The captures that the fuzzer starts from: ../shared/corpus, tests/data and folders made of the SQLite files, cut small."""
+"""The captures that the fuzzers start from: ../shared/corpus, tests/data and folders made of the SQLite files, cut small.
+
+Formats of which these hold none have seeds in makers.py.
+"""
 
 from __future__ import annotations
 
 import gzip
 import json
 import sqlite3
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import makers
 import protobufs
 
 ROOT = Path(__file__).resolve().parents[3]
 CORPUS = ROOT.parent / "shared/corpus"
 DATA = ROOT / "tests/data"
 _MOST_ROWS, _MOST_ITEMS, _MOST_LINES, _MOST_BYTES = 200, 300, 600, 1 << 16
+_NEEDED = ("TensorFlow-Tutorial__out.nvvp", "rank0_ascend_pt_ASCEND_PROFILER_OUTPUT_trace_view.json")  # formats' smallest
 
 
 @dataclass(frozen=True)
@@ -27,13 +33,13 @@ class Seed:
 
 
 def prepare(folder: Path, largest: int) -> list[Seed]:
-    """Write small copies of captures up to `largest` bytes to the folder; return them, and leave the list in seeds.json."""
-    files = sorted(path for path in [*CORPUS.rglob("*"), *DATA.rglob("*")] if path.is_file() and path.suffix != ".md")
-    files = [path for path in files if path.stat().st_size <= largest]
+    """Write small copies of captures to the folder; return them, and leave the list in seeds.json.
+
+    Only captures up to `largest` bytes are taken, and larger ones of formats without smaller.
+    """
     seeds = []
-    for number, path in enumerate(files):
-        source = str(path.relative_to(ROOT.parent))
-        kind, content = _small(path.read_bytes(), folder / "scratch")
+    for number, (source, found) in enumerate(_found(largest)):
+        kind, content = _small(found, folder / "scratch")
         if not content:
             continue
         target = folder / f"{number:03d}"
@@ -43,6 +49,27 @@ def prepare(folder: Path, largest: int) -> list[Seed]:
             seeds += [Seed(str(_exported(target, form)), f"{source} as {form}", "folder") for form in ("parquet", "arrow")]
     (folder / "seeds.json").write_text(json.dumps([asdict(seed) for seed in seeds]))
     return seeds
+
+
+def unreached(known: Collection[str], seeded: Collection[str], asked: str | None = None) -> str | None:
+    """Return what is wrong if formats have no seed, so that they are not tried; None if nothing is.
+
+    Without ../shared/corpus only formats that are asked for need one.
+    """
+    if asked is not None:
+        return None if asked in seeded else f"{asked}: no seed, so that nothing of it can be tried"
+    missing = [name for name in known if name not in seeded]
+    if missing and CORPUS.is_dir():
+        return f"no seed, so that nothing of them can be tried: {', '.join(missing)}; add some to tests/tools/fuzz/makers.py"
+    return None
+
+
+def _found(largest: int) -> Iterator[tuple[str, bytes]]:
+    """Yield where captures come from, and their contents."""
+    files = sorted(path for path in [*CORPUS.rglob("*"), *DATA.rglob("*")] if path.is_file() and path.suffix != ".md")
+    files = [path for path in files if path.stat().st_size <= largest or path.name.endswith(_NEEDED)]
+    yield from ((str(path.relative_to(ROOT.parent)), path.read_bytes()) for path in files)
+    yield from ((f"makers.py: {name}", content) for name, content in makers.seeds())
 
 
 def load(folder: Path) -> list[Seed]:

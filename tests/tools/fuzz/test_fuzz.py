@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from kernelscope.analysis.recordings.reading import read
+from kernelscope.tracer.outside import answers
+from tests.places import ROOT
 
+CORPUS = ROOT.parent / "shared/corpus"
 RUN = [sys.executable, str(Path(__file__).with_name("run.py"))]
 
 
@@ -89,3 +93,72 @@ def test_a_reader_that_fails_is_seen(tmp_path):
     report = (kept / "verbose.txt").read_text()
     assert "KeyError" in report
     assert any(entry.suffix != ".txt" for entry in kept.iterdir())
+
+
+@pytest.fixture
+def tools(monkeypatch):
+    """Return a function that imports a module of the fuzzers."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    return importlib.import_module
+
+
+def test_seeds_that_are_made_are_of_the_formats_that_they_are_made_for(tools, tmp_path):
+    worker, makers = tools("worker"), tools("makers")
+    known, made = worker.known_formats(), set()
+    for name, content in makers.seeds():
+        (tmp_path / "seed").write_bytes(content)
+        form = name.split()[0].rstrip(",")
+        assert worker.format_of(tmp_path / "seed", known) == form
+        assert len(content) < 1 << 16
+        read(tmp_path / "seed")
+        made.add(form)
+    assert len(made) == 9
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="seeds of most formats: needs ../shared/corpus")
+def test_every_format_has_a_seed(tools, tmp_path):
+    worker, seeds = tools("worker"), tools("seeds")
+    known = worker.known_formats()
+    counted = {worker.format_of(Path(seed.path), known) for seed in seeds.prepare(tmp_path, 1 << 16)}
+    assert seeds.unreached(known, counted) is None
+
+
+def test_a_format_without_a_seed_is_an_error(tools, monkeypatch, tmp_path):
+    seeds = tools("seeds")
+    monkeypatch.setattr(seeds, "CORPUS", tmp_path)
+    assert seeds.unreached(["a", "b"], {"a", "b"}) is None
+    assert "nothing of them can be tried: b" in seeds.unreached(["a", "b"], {"a"})
+    assert seeds.unreached(["a", "b"], {"a"}, "a") is None
+    monkeypatch.setattr(seeds, "CORPUS", tmp_path / "none")
+    assert seeds.unreached(["a", "b"], {"a"}) is None
+    assert seeds.unreached(["a", "b"], {"a"}, "b") == "b: no seed, so that nothing of it can be tried"
+
+
+@pytest.mark.long
+def test_a_format_that_is_asked_for_and_has_no_seed_fails():
+    done = subprocess.run(
+        [*RUN, "--cases", "1", "--small", "--format", "none-such"], capture_output=True, text=True, timeout=400, check=False
+    )
+    assert done.returncode != 0
+    assert "none-such: no seed, so that nothing of it can be tried" in done.stderr
+
+
+def outcome(line):
+    try:
+        return answers.parse(line), ""
+    except answers.NoAnswerError as error:
+        return {}, str(error)
+
+
+def test_changed_lines_of_a_child(tools):
+    """Whatever a line is, it is an answer, or refused in one line."""
+    mutations, makers, jsons = tools("mutations"), tools("makers"), tools("jsons")
+    chance, refused = random.Random(80), 0
+    for number in range(4000):
+        line = json.dumps(makers.ANSWERS[number % len(makers.ANSWERS)]).encode()
+        line = chance.choice((*mutations.ANY, *mutations.TEXT, jsons.change_values, jsons.change_text))(chance, line)
+        answer, said = outcome(line)
+        assert isinstance(answer.get("event"), str) or (said and said.isprintable())
+        refused += bool(said)
+    assert 1000 < refused < 4000

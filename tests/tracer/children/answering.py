@@ -23,6 +23,7 @@ for line in os.fdopen(spec["commands_fd"]):
         os.abort()
     with open("told.txt", "a") as told:
         told.write(line)
-    answer({"event": "done"})
-    if json.loads(line)["do"] == "finish":
+    what = json.loads(line)["do"]
+    answer({"event": "finished"} if what == "finish" else {"event": "window", "step_ns": [5]})
+    if what == "finish":
         break

@@ -32,3 +32,12 @@ elif fault == "closed":
     answers.write(json.dumps({"event": "ready"}) + "\n")
     answers.flush()
     time.sleep(0.2)
+elif fault.startswith("line "):
+    os.write(spec["answers_fd"], fault.removeprefix("line ").encode("latin-1") + b"\n")
+    time.sleep(20)
+elif fault == "endless":
+    while True:
+        os.write(spec["answers_fd"], b"x" * 65536)
+elif fault == "another answer":
+    os.write(spec["answers_fd"], b'{"event": "ready"}\n{"event": "warm"}\n')
+    time.sleep(20)

@@ -70,6 +70,14 @@ def test_what_is_no_event_is_left_out_and_counted(tmp_path, odd, end):
     assert trace.diagnostics[chrome_json.ODD] == 1
 
 
+@pytest.mark.parametrize("epoch_us", [2**63, 10**30, -(2**63)])
+def test_a_beginning_that_no_clock_shows_is_told(tmp_path, epoch_us):
+    first, *rows = events(1)
+    trace = captures.read(written(tmp_path / "a.json", [{**first, "args": {"start_time_since_epoch_in_micros": epoch_us}}, *rows]))
+    assert trace.kernels["duration_ns"].tolist() == [110_000]
+    assert trace.diagnostics == {"a beginning of the clock that is out of range": 1}
+
+
 def test_begins_without_an_end_are_counted(tmp_path):
     trace = captures.read(written(tmp_path / "a.json", list(events())[:-6], ",\n"))
     assert trace.diagnostics["begins and ends without the other"] > 0

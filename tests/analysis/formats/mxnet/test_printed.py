@@ -96,4 +96,40 @@ def test_an_explanation_does_not_name_a_device_that_is_not_printed(tmp_path):
     first.write_text(statistics(operators=OPERATORS[:3]))
     second.write_text(statistics((("Memory: gpu/0", 5, 1.0, 2.0),)))
     result = pair.read(first, second).explain(None, False, None)
-    assert "A computes on the CPU, B on a device that is not told" in str(dict(result))
+    assert "A computes on the CPU, B on a device without a name" in str(dict(result))
+
+
+def test_what_does_not_fit_is_told_as_lost(tmp_path):
+    """It is neither a counter nor passed over in silence."""
+    rows = [*OPERATORS[:1], ("FullyConnected", 10**20, 6.4, 1.1, 2.1), ("Pooling", 4, 1e17, 1.1, 2.1)]
+    trace = read(tmp_path, statistics(operators=rows))
+    assert list(trace.kernels["name"]) == ["Convolution"]
+    assert captures.lost(trace) == {"rows without usable time": 2}
+
+
+def test_statistics_of_which_no_row_fits_are_refused(tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_text("Profile Statistics:\n" + section("operator", [("Pooling", 4, 1e17, 1.1, 2.1)]))
+    with pytest.raises(EvidenceError, match="no row of MXNet's statistics has a count and times that can be used"):
+        captures.read(path)
+
+
+def test_repeated_titles_are_read_once(tmp_path):
+    """A section ends where other titles begin; those without a name of their own go on with it. Neither takes squared time."""
+    titles = section("operator", []).splitlines()[2:4]
+    text = section("operator", OPERATORS[:1]).rstrip() + "\n"
+    text += "\n".join(titles * 20_000) + "\n" + section("operator", OPERATORS[1:2]) + section("epochs", OWN[:1])
+    trace = read(tmp_path, text)
+    assert listed(trace.totals, "name", "table", "duration_ns") == [
+        ("Convolution", "operators", 6_400_000),
+        ("_backward_Convolution", "operators", 8_000_000),
+        ("epoch", "ranges", 31_000_000),
+    ]
+    assert not trace.diagnostics
+
+
+def test_many_tables_of_the_program_are_named_in_part(tmp_path):
+    text = "".join(section(f"domain {number}", OWN[:1]) for number in range(30))
+    notes = read(tmp_path, text).info["notes"]
+    assert sum("ranges of the program's own" in note for note in notes) == 21
+    assert "10 further tables hold ranges of the program's own" in notes
