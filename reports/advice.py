@@ -15,12 +15,13 @@ from rich.text import Text
 
 from kernelscope.analysis.accounting.amounts import duration
 from kernelscope.analysis.accounting.device_account import ALL
-from kernelscope.analysis.advise.advice import EARLIER, GRAPHS, IN_LINES
+from kernelscope.analysis.advise.advice import EARLIER, GRAPHS, IN_LINES, UNPRINTED
 from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
 from kernelscope.reports import content, text, units
 
 MOST = 3  # pieces of advice shown in full; the others show only what to do
 _COMPUTING = "computing"  # a part of a step
+_UNRECORDED = "nothing recorded"  # likewise
 _HIDDEN = 0.2  # of a step: with so much in graphs whose kernels were not recorded, possible savings are unknown
 _EARLIER = 0.05  # of a step: earlier work lengthens the step noticeably
 _START = 20  # times the kernels' time: a longer recording is mostly the program's start-up
@@ -62,13 +63,19 @@ def answer(result: Result) -> str:
     elif result.get("program"):
         whole = f"The program takes {duration(step_ns)} from its import of {result['framework']} on"
     else:
-        totals = f"{'What ran spans' if result.get('timeline', True) else 'Kernels and copies add up to'} {duration(step_ns)}"
+        totals = f"{'What ran spans' if result.get('timeline', True) else f'{_summed(result)} add up to'} {duration(step_ns)}"
         step = "A step" if result.get("certain", True) else "What repeats (a step or a part of one, such as a layer)"
         whole = f"{step} takes {duration(step_ns)}{_between(result)}" if result["per"] == "a step" else totals
     return (
         f"{whole}{_on(result)}: {', '.join(first)}.{_others(result)}{_earlier(result)}{_few(result)}{_long(result)}"
         f"{content.busy(result)}{saved}"
     )
+
+
+def _summed(result: Result) -> str:
+    """Return what totals add up: PyTorch's tables of processors list operators."""
+    operators = result["device"] == "cpu" and str(result.get("framework")).startswith("pytorch")
+    return "Operators" if operators else "Kernels and copies"
 
 
 def _between(result: Result) -> str:
@@ -233,7 +240,8 @@ def _stacked(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def part_class(what: str) -> str:
-    """Return the class in style.css of a part of a step."""
+    """Return the class in style.css of a part of a step; what was not printed looks like what was not recorded."""
+    what = _UNRECORDED if what == UNPRINTED else what
     return f"part-{_NOT_LETTERS.sub('-', what.lower())}"
 
 

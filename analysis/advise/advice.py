@@ -90,8 +90,8 @@ _BY_PLACE = {
 _BY_LAYER = {idle_causes.OPERATOR: "between layers", idle_causes.RANGE: "in layers", idle_causes.PROGRAM: "outside of layers"}
 _PREPARING = "preparing input"
 PARTS = tuple(
-    dict.fromkeys([*_BUSY.values(), *_IDLE.values(), _HOST, _OVERHEAD, _PREPARING, *_BY_PLACE.values(), *_BY_LAYER.values(), UNPRINTED])
-)  # all names that a part of a step can have
+    dict.fromkeys([*_BUSY.values(), *_IDLE.values(), _HOST, _OVERHEAD, _PREPARING, *_BY_PLACE.values(), *_BY_LAYER.values()])
+)  # all names that a part of a step can have; totals can have UNPRINTED, too
 
 
 def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
@@ -209,7 +209,9 @@ def parts(subject: Subject) -> list[dict[str, Any]]:
     computes = (rows["part"] == COMPUTE).to_numpy(bool)
     rows["part"] = rows["part"].mask(computes & _copies(rows), COPY).mask(computes & _unprinted(rows), UNPRINTED)
     for row in rows.groupby(["part", "cause"], dropna=False)["time_ns"].sum().reset_index().to_dict("records"):
-        busy = _PREPARING if row["part"] == COMPUTE and row["cause"] == idle_causes.FETCHING else _BUSY.get(row["part"], UNPRINTED)
+        busy = (
+            _PREPARING if row["part"] == COMPUTE and row["cause"] == idle_causes.FETCHING else _BUSY.get(row["part"], UNPRINTED)
+        )
         what = _idle(subject, row["cause"]) if row["part"] == IDLE else busy
         if not subject.timeline or subject.unrecorded:  # these do not show what runs concurrently
             what = what.removesuffix(_ALONE)

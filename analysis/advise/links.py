@@ -34,7 +34,8 @@ def limit(hardware: str | None, measured: float) -> Limit:
     sheet = datasheets.lookup(hardware)
     if sheet and sheet.host_bandwidth:
         reached = _REACHED_BY_3 if sheet.host_bandwidth < _PCIE_3 else _REACHED
-        of = f"{reached:.0%} of the {sheet.host_bandwidth / 1e9:.1f} GB/s of {sheet.host_link} (data sheet; a slower slot gives less)"
+        peak = f"{sheet.host_bandwidth / 1e9:.1f} GB/s of {sheet.host_link}"
+        of = f"{reached:.0%} of the {peak} (data sheet; a slower slot gives less)"
         return Limit(reached * sheet.host_bandwidth, of, certain=True)
     named = next((one for one, names in _NAMES.items() if re.search(names, hardware or "")), None)
     found = named or next((one for one, rate in _BY_GENERATION.items() if measured <= _FASTER * rate), max(_BY_GENERATION))

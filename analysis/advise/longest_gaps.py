@@ -18,6 +18,8 @@ _NAMED = 3  # pairs of kernels around gaps
 _MOST = 0.9  # of the time, whose gaps are counted
 _FEW = 0.2  # of the gaps: if more hold most of the time, none stands out
 _LEAST = 0.05  # of the time: pairs with less are not named
+_OF_AUTOGRAD = "autograd::engine::evaluate_function: "
+_HOLE = 0.2  # of what was recorded: a gap on processors that is told
 _MUCH = 0.4  # of the time, that the named pairs hold together
 
 
@@ -39,6 +41,26 @@ def sentences(subject: Subject) -> list[str]:
         for (before, after), ns, number in zip(pairs.index, pairs["sum"].tolist(), pairs["size"].tolist(), strict=True)
     )
     return [*few, f"The longest, {subject.per}: {named}."]
+
+
+def on_host(subject: Subject) -> list[str]:
+    """Say between which two operators of processors nothing was recorded, if that is one long gap; nothing otherwise."""
+    operators = subject.inside_steps(subject.trace.operators)
+    if not subject.on_host or not subject.timeline or subject.facts or len(operators) < 2:
+        return []
+    work = operators.sort_values("start_ns", kind="stable", ignore_index=True)
+    start, end = intervals.edges(work)
+    until = np.maximum.accumulate(end)[:-1]
+    gap = start[1:] - until
+    at = int(gap.argmax())
+    if gap[at] < _HOLE * subject.step_ns * max(subject.count, 1):
+        return []
+    ended = int(np.flatnonzero(end[: at + 1] == until[at])[0])  # the outermost that ends there
+    names = work["name"].astype("string").str.removeprefix(_OF_AUTOGRAD)
+    return [
+        f"nothing was recorded for {words.duration(float(gap[at]))} between the operators {names[ended]} and {names[at + 1]}: "
+        "the program's own code, waiting, or a slow first call"
+    ]
 
 
 def _on_device(trace: Trace, device: str) -> Trace:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import GRAPH
-from kernelscope.analysis.advise import words
+from kernelscope.analysis.advise import longest_gaps, words
 from kernelscope.analysis.advise.model import LEAST_ON_DEVICE, Advice
 from kernelscope.analysis.advise.rules import copies, counters, host_calls, line_profiles, memory, page_faults
 from kernelscope.analysis.advise.subject import STEPS, Subject
@@ -52,6 +52,7 @@ def notes(subject: Subject, kept: list[Advice]) -> list[str]:
     result += _outside_of_steps(subject)
     if "host-bound" not in [one.topic for one in kept]:
         result += host_calls.tiny(subject)
+    result += longest_gaps.on_host(subject)
     result += copies.loading(subject)
     result += counters.notes(subject)
     result += line_profiles.notes(subject)

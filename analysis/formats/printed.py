@@ -16,7 +16,8 @@ from kernelscope.analysis.trace import Trace
 _MOST_DEVICES = 256
 LONGEST_DEVICE = 200  # characters of a device's name that are read
 _SHOWN = 160  # characters of a row in a message
-_SIDES = {"h": "host", "d": "device", "host": "host", "device": "device"}
+# An array is memory of the device, for textures
+_SIDES = {"h": "host", "d": "device", "a": "device", "host": "host", "device": "device", "array": "device"}
 
 
 class Remarks:
@@ -122,5 +123,5 @@ def operation(name: str) -> str:
 
 def direction(name: str) -> str | None:
     """Return source and destination in the form "host to device"; None if the name lacks either."""
-    match = re.search(r"\b(Host|Device|[HD])[- ]?[tT]o[- ]?(Host|Device|[HD])\b", name)
+    match = re.search(r"\b(Host|Device|Array|[HDA])[- ]?[tT]o[- ]?(Host|Device|Array|[HDA])\b", name)
     return f"{_SIDES[match[1].lower()]} to {_SIDES[match[2].lower()]}" if match else None

@@ -100,6 +100,12 @@ def test_a_part_has_the_same_colour_whatever_else_there_is():
     assert [part["colour"] for part in among if part["what"] == "synchronisation"] == [alone]
 
 
+def test_what_was_not_printed_looks_like_what_was_not_recorded():
+    parts = [{"what": what, "ns": 10} for what in (analysis.UNPRINTED, "nothing recorded")]
+    shown = advice.page({**result(), "parts": parts}).parts
+    assert len({part["colour"] for part in shown}) == 1
+
+
 def test_a_busy_machine_is_said_in_the_answer():
     busy = {**result(), "busy": {"cores": 2, "others": 0.43}}
     assert "Other processes kept 0.4 of 2 cores busy: results may differ on an idle machine. The first" in advice.answer(busy)

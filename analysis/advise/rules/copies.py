@@ -60,6 +60,7 @@ _START = 2_000  # ns that a copy takes at least
 _SEEN = 1_000  # ns: less time counts as none in the text
 _LITTLE = 0.25  # of the copies: if computation can hide less, sending fewer bytes saves more
 _BOTH = 0.25  # of the copies: if each direction has as much, they can hide one another
+_MOSTLY_BACK = 0.75  # of the copies: with more of them from the device, what is sent to it matters little
 _HALF = 0.5  # of the bytes, in types of half the size
 _FEW = 0.01  # of the copies of a direction: with so few large ones, they are no input of each step
 _MOSTLY = 0.5  # of their time
@@ -80,7 +81,9 @@ def exposed(subject: Subject) -> list[Advice]:
     room = _room(subject)
     beside = f"copies can hide behind {words.duration(room)} of computation at most, during which nothing is copied yet"
     beside = beside if room >= _SEEN else "no computation is left to hide copies behind"
-    fewer = words.text(subject, _FETCH_LESS if _is_back(rows) else _FEWER)
+    fetches = _is_back(rows, _MOSTLY_BACK)
+    fewer = words.text(subject, _FETCH_LESS if fetches else _FEWER)
+    halved = "half of them, if " + ("half as many bytes are fetched" if fetches else "types of half the size are sent")
     pinned, said = _pinning(subject, pageable)
     if words.time_of(pageable) > ns / 2 and (pinned >= _GAINS * ns or room >= _LITTLE * ns):
         title, remedy = "copies from or to pageable memory hold up the device", words.text(subject, _PINNED)
@@ -90,14 +93,14 @@ def exposed(subject: Subject) -> list[Advice]:
     elif room < _LITTLE * ns:
         title, remedy = "copies between host and device take longer than computation can hide", fewer
         remedy += _both_ways(subject, rows)
-        saves, estimate = _HALF * ns, f"half of them, if types of half the size are sent; {beside}"
+        saves, estimate = _HALF * ns, f"{halved}; {beside}"
     else:
         title = "copies between host and device are not hidden behind computation"
         remedy = words.text(subject, _BACK if _is_back(rows) else _BESIDE)
         saves, estimate = min(ns, room), beside
     if words.time_of(pageable) <= ns / 2 and room >= _LITTLE * ns and _beside_already(subject):
-        remedy = fewer + ("" if _is_back(rows) else _DECODE) + _EARLIER
-        saves, estimate = _HALF * ns, f"half of them, if types of half the size are sent; {beside}"
+        remedy = fewer + ("" if fetches else _DECODE) + _EARLIER
+        saves, estimate = _HALF * ns, f"{halved}; {beside}"
     small = _small(rows)
     if small:
         title, remedy = "many small copies between host and device", _GATHER
@@ -134,10 +137,10 @@ def _both_ways(subject: Subject, rows: pd.DataFrame) -> str:
     return "; copy in both directions at once, on two streams and from pinned memory, unless the program does, which totals hide"
 
 
-def _is_back(rows: pd.DataFrame) -> bool:
-    """Return whether most of the copies' time is from the device to the host."""
+def _is_back(rows: pd.DataFrame, share: float = 0.5) -> bool:
+    """Return whether more than this share of the copies' time is from the device to the host."""
     back = (rows["kind"] == "device to host").fillna(False).to_numpy(bool)
-    return 2 * words.time_of(rows[back]) > words.time_of(rows)
+    return words.time_of(rows[back]) > share * words.time_of(rows)
 
 
 def _loading(subject: Subject) -> pd.DataFrame:
@@ -236,7 +239,10 @@ def _pinning(subject: Subject, rows: pd.DataFrame) -> tuple[float, str]:
         lasts = moved / link.rate * 1e9 + rows["count"].to_numpy(float) * _START
         least = 0 if link.certain else 1 / _FASTER  # it was not seen to be faster than that
         ratio = np.clip(lasts / np.maximum(took, 1), least, 1)
-        said = f"pinned memory, which reaches {link.of}, while these copies reach {moved.sum() / took.sum():.1f} GB/s"
+        slow = (
+            "" if link.certain or (lasts > least * took).all() else f" ({_FASTER} times as fast at most, as measured on an H100)"
+        )
+        said = f"pinned memory, which reaches {link.of}, while these copies reach {moved.sum() / took.sum():.1f} GB/s{slow}"
     return float((rows["time_ns"].to_numpy(float) * (1 - ratio)).sum()), said
 
 

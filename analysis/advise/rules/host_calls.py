@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.advise import words
@@ -14,6 +15,12 @@ _MANY = 100  # calls: fewer may be start-up
 _OFTEN, _LAUNCH_NS = 1000, 5000  # kernels; what a launch takes on the host, ns
 _SHARE = 0.1  # of the sum of the device's work
 _NAMED = 3
+_TAKES = r"(?i)^(?:cuda|hip)Malloc|^cuMemAlloc"
+_UPLOADS = r"(?i)^cu(?:da)?MemcpyHtoD|^hipMemcpyHtoD", "host to device"
+_DOWNLOADS = r"(?i)^cu(?:da)?MemcpyDtoH|^hipMemcpyDtoH", "device to host"
+_UPLOADED = 0.5  # of the allocations: as many uploads, each into memory of its own
+_FETCHED = 0.1  # of the uploads: a loop fetches as often
+_WHOLE = 0.02  # of a whole number: a loop has as many uploads for each run of a kernel
 _POOL = {"on an AMD GPU": "", "": "https://developer.nvidia.com/blog/using-cuda-stream-ordered-memory-allocator-part-1/"}
 _GRAPHS = {"on an AMD GPU": "", "": "https://developer.nvidia.com/blog/cuda-graphs/"}
 _GRAPH = {"on an AMD GPU": "HIP graphs", "": "CUDA graphs"}
@@ -23,9 +30,33 @@ _BESIDE = "the host's time in these calls, which may delay the device's work or 
 def allocations(subject: Subject) -> list[Advice]:
     """Device memory is allocated and freed again and again."""
     title = "device memory is allocated again and again"
+    if _is_loading(subject):
+        return []
     pool = words.text(subject, {"on an AMD GPU": "hipMallocAsync", "": "cudaMallocAsync"})
     remedy = f"allocate once, before the loop, and reuse it; or take memory from a pool: {pool}, a caching allocator"
     return _again(subject, call_totals.ALLOCATIONS, "allocator", title, remedy, words.text(subject, _POOL))
+
+
+def _is_loading(subject: Subject) -> bool:
+    """Return whether most allocations go with uploads, one for each tensor, as when a model is loaded.
+
+    In a loop results are fetched, too, or there are a whole number of uploads for each run of some kernel.
+    """
+    sums = call_totals.sums(subject.trace)
+    taken = float(call_totals.named(sums, _TAKES)["count"].sum())
+    uploads, downloads = (_copied(subject, sums, *names) for names in (_UPLOADS, _DOWNLOADS))
+    if uploads < _UPLOADED * taken or uploads < _MANY or downloads > _FETCHED * uploads:
+        return False
+    runs = subject.kernels()["count"].to_numpy(float)
+    times = uploads / runs[runs >= _MANY]
+    return bool((np.abs(times - np.round(times)) > _WHOLE * np.round(times)).all())
+
+
+def _copied(subject: Subject, sums: pd.DataFrame, pattern: str, operation: str) -> float:
+    """Return how many copies of one direction there were, by the calls that name it, or the device's copies."""
+    copies = subject.trace.copies
+    of_device = copies["count"][(copies["operation"] == operation).fillna(False).to_numpy(bool)]
+    return max(float(call_totals.named(sums, pattern)["count"].sum()), float(of_device.sum()))
 
 
 def creations(subject: Subject) -> list[Advice]:

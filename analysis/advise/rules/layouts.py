@@ -91,6 +91,20 @@ def _around(kernels: pd.DataFrame) -> _Around | None:
     return _Around(ns, float(count[out].sum()), float(count[into].sum()), number, blocked, plain)
 
 
+def _there_and_back(kernels: pd.DataFrame) -> int:
+    """Return the time of conversions of tensors of one size that others of the same size undo, in ns: none of them is of weights.
+
+    Weights are converted in one direction only.
+    """
+    ends = kernels["layout"].astype("string").where((kernels["kind"] == "layout").fillna(False)).str.extract(_ENDS)
+    known = (ends[0].notna() & kernels["problem"].notna()).to_numpy(bool)
+    table = pd.DataFrame({"size": kernels["problem"], "of": ends[0], "to": ends[1], "count": kernels["count"].astype(float)})
+    table = table.assign(ns=kernels["duration_ns"].astype(float))[known]
+    sums = table.groupby(["size", "of", "to"])[["count", "ns"]].sum().reset_index()
+    both = sums.merge(sums, left_on=["size", "of", "to"], right_on=["size", "to", "of"], suffixes=("", "_back"))
+    return int((both["ns"] * np.minimum(1.0, both["count_back"] / both["count"])).sum())
+
+
 def in_3d(subject: Subject) -> bool:
     """Return whether convolutions are three-dimensional, by those whose names or sizes tell how many dimensions they have."""
     rows = subject.kernels(CONVOLUTIONS)
@@ -120,6 +134,9 @@ def conversions(subject: Subject) -> list[Advice]:
             saves, estimate = max(around.ns, saves), "the conversions that the next one undoes; reordering of weights remains"
             evidence = [around.told(subject), *evidence]
             remedy = words.text(subject, _BLOCKED)
+        elif not subject.facts and (back_ns := _there_and_back(subject.trace.kernels)) > saves:
+            title = "tensors are converted to another layout, and back"
+            saves, estimate = back_ns, "the conversions that others of the same size undo; reordering of weights remains"
     return [
         Advice(
             "layout",

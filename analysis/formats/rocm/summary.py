@@ -36,6 +36,7 @@ _ROW = r"^[^|]*\| (?P<name>.*?) *" + "".join(
     rf"\| *(?P<{cell}>[^| ]*) *"
     for cell in ("domain", "count", "duration", "average", "percentage", "shortest", "longest", "deviation")
 ) + r"\|\s*$"  # fmt: skip
+_MOST_TABLES = 300  # a run prints one for each domain, group of domains, and all of them
 _KEY = ["domain", "name"]
 _NUMBERS = ("count", "duration_ns")
 
@@ -53,6 +54,8 @@ def read(path: Path) -> Trace:
     ]
     if not found:
         raise EvidenceError(f"{path}: no summary of rocprofv3; print one with rocprofv3 --summary")
+    if len(found) > _MOST_TABLES:
+        raise EvidenceError(f"{path}: {len(found):,} summaries of rocprofv3, of many runs; split the file")
     findings = RowsRead()
     tables = [_table(path, lines, number, unit, findings) for number, unit in found]
     frame = _each_once(path, pd.concat(tables, ignore_index=True), findings)

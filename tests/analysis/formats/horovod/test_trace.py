@@ -73,7 +73,9 @@ def test_what_is_no_event_is_left_out_and_counted(tmp_path, odd, end):
 @pytest.mark.parametrize("epoch_us", [2**63, 10**30, -(2**63)])
 def test_a_beginning_that_no_clock_shows_is_told(tmp_path, epoch_us):
     first, *rows = events(1)
-    trace = captures.read(written(tmp_path / "a.json", [{**first, "args": {"start_time_since_epoch_in_micros": epoch_us}}, *rows]))
+    trace = captures.read(
+        written(tmp_path / "a.json", [{**first, "args": {"start_time_since_epoch_in_micros": epoch_us}}, *rows])
+    )
     assert trace.kernels["duration_ns"].tolist() == [110_000]
     assert trace.diagnostics == {"a beginning of the clock that is out of range": 1}
 

@@ -90,6 +90,14 @@ def test_summaries_of_two_runs_are_refused(tmp_path):
         captures.read(path)
 
 
+def test_more_summaries_than_a_run_prints_are_refused(tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_text(table(DOMAINS) * 301)
+    with pytest.raises(EvidenceError, match="301 summaries of rocprofv3, of many runs; split the file"):
+        captures.read(path)
+    assert len(read(tmp_path, table(DOMAINS) * 3).kernels) == 2
+
+
 def test_rows_that_are_none_are_counted(tmp_path):
     text = table(DOMAINS).replace("|              40 |", "|           forty |")
     trace = read(tmp_path, text.rstrip() + "\n    | cut short |\n")
