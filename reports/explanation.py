@@ -54,6 +54,9 @@ class Scale:
         return text.lstrip("-") if not text.strip("-0.,") else text if ns < 0 else f"+{text}"
 
 
+_MORE_DECIMALS = 2  # at most, so that steps and their difference are rounded, and nothing is bent
+
+
 @dataclass(frozen=True)
 class RankedPart:
     """One part of the difference, rounded: its label and its ns."""
@@ -91,7 +94,18 @@ def scale(result: Result) -> Scale:
     if unit == "ns":
         return Scale(unit, 0)
     much = delta / units.NS_PER[unit]
-    return Scale(unit, 1 if much >= 100 else 2 if much >= 1 or not much else 3 if much >= 0.05 or unit == "µs" else 4)
+    decimals = 1 if much >= 100 else 2 if much >= 1 or not much else 3 if much >= 0.05 or unit == "µs" else 4
+    known = [step for step in steps if step is not None]
+    if result.get("wall_interval_ns") or len(known) < len(SIDES):
+        return Scale(unit, decimals)
+    tried = [Scale(unit, decimals + more) for more in range(_MORE_DECIMALS + 1)]
+    return next((one for one in tried if _agree(one, known, int(result["wall_delta_ns"]))), tried[0])
+
+
+def _agree(shown: Scale, steps: Sequence[int], delta: int) -> bool:
+    """Return whether rounded steps differ by the rounded difference: who checks a printed table finds the same digits."""
+    first, second, apart = (units.round_half_up(value, shown.step_ns) for value in (*steps, delta))
+    return second - first == apart
 
 
 def names(result: Result) -> tuple[str, str]:

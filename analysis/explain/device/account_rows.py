@@ -39,10 +39,21 @@ def labels(case: DeviceCase) -> pd.Series:
     """Return each row's label; kernels of unknown kind that make much of their difference stand under their own names."""
     result = pd.Series(list(map(label, case.rows.itertuples())), index=case.rows.index, dtype="string")
     unknown = (result == _UNKNOWN).to_numpy(bool)
-    names = case.rows["name"].map(words.kernel, na_action="ignore").astype("string")
+    slower = _of_slower(case)
+    names = case.rows["name"].map(lambda name: words.kernel(slower.get(name, name)), na_action="ignore").astype("string")
     sums = case.rows["delta_ns"][unknown].groupby(names[unknown]).sum().abs()
     large = names.isin(sums.index[sums >= _LARGE * max(float(sums.sum()), 1.0)]).to_numpy(bool)
     return result.mask(unknown, "other kernels").mask(unknown & large, names)
+
+
+def _of_slower(case: DeviceCase) -> dict[str, str]:
+    """Return for each kernel that another one replaces, one for one, the name on the slower side: they are one part."""
+    result: dict[str, str] = {}
+    for one in case.replaced:
+        if len(one.a) == len(one.b) == 1:
+            (a,), (b,) = one.a, one.b
+            result |= dict.fromkeys((a, b), b if one.b_ns > one.a_ns else a)
+    return result
 
 
 def parts(case: DeviceCase) -> list[dict[str, Any]]:

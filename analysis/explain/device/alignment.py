@@ -7,6 +7,7 @@ the likeness of two kernels comes from their names, kinds and problems (shapes).
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -29,6 +30,8 @@ _MOST = 4000  # kernels in a step that is aligned: the alignment table is quadra
 _SAME, _SHORT, _PROBLEM, _KIND, _UNLIKE = 1.0, 0.9, 0.8, 0.6, 0.0
 _IN_PARTS = "attention"  # kernels of this kind come in groups that do one thing together
 _EQUAL = 0.1  # of the time of two kernels: if they differ by less, one may be the other under another name
+_FEW_NAMES, _LIKE_NAMED = 50, 0.5  # kernels that only one side has; share of the words that like names have in common
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _LARGEST = 60  # kernels in a stretch: a longer one is other work, not a replacement
 
 
@@ -82,6 +85,33 @@ def renamed(case: DeviceCase) -> list[Replacement]:
     single = len(rows) == len(alone[0]) + len(alone[1])  # all that each side executes
     equal = a["a_count"] == b["b_count"] and abs(a["a_ns"] - b["b_ns"]) <= _EQUAL * max(a["a_ns"], b["b_ns"])
     return [_renamed(a, b)] if single or equal else []
+
+
+def like_named(case: DeviceCase) -> list[Replacement]:
+    """Return kernels of unknown kind that took another's place, executed as often under a name of mostly the same words.
+
+    Each is the other's most similar one: blur_global of blur_constant.
+    """
+    rows = case.all_kernels()
+    rows = rows[(rows["kind"].isna() | (rows["kind"] == "unknown")).to_numpy(bool)]
+    alone = [rows[((rows[f"{key}_count"] > 0) & (rows[f"{other}_count"] <= 0)).to_numpy(bool)] for key, other in ("ab", "ba")]
+    if not all(0 < len(one) <= _FEW_NAMES for one in alone):
+        return []
+    names = [[words_of(name) for name in one["name"]] for one in alone]
+    counts = [one[f"{key}_count"].to_numpy(float) for key, one in zip("ab", alone, strict=True)]
+    likeness = np.array([[len(a & b) / max(len(a | b), 1) for b in names[1]] for a in names[0]])
+    likeness[counts[0][:, None] != counts[1]] = 0.0
+    best = likeness.argmax(axis=1)
+    return [
+        _renamed(alone[0].iloc[place], alone[1].iloc[other])
+        for place, other in enumerate(best.tolist())
+        if likeness[place, other] >= _LIKE_NAMED and likeness[:, other].argmax() == place
+    ]
+
+
+def words_of(name: object) -> frozenset[str]:
+    """Return the words of a kernel's short name: gpu_joinData has gpu, join and data."""
+    return frozenset(word.lower() for word in _WORD.findall(words.kernel(name)))
 
 
 def _renamed(a: pd.Series, b: pd.Series) -> Replacement:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device.alignment import words_of
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase
 from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
 _OTHER_WORK = 1.5  # times as many products, convolutions and attentions: another program, or another unit of work
 _HELPERS = r"(?i)offsets?kernel|generatewinogradtiles"  # of convolutions, beside the kernel that computes
 _LONGER, _NEAR = 2.0, 1.3  # times as long sequences that are told; within which attention must take their square
+_USUAL = frozenset(["kernel", "kernels", "gpu", "cuda", "device", "global", "void", "float", "double", "int", "fn", "func"])
 _ALIKE = 0.02  # numbers of executions within this share of each other are equal
 _MOST = 0.6  # of the time of either side must be in kernels whose numbers differ by one factor
 _LEAST = 3  # different kernels: fewer say nothing about the whole
@@ -18,8 +20,20 @@ _LEAST = 3  # different kernels: fewer say nothing about the whole
 
 def differ(case: DeviceCase) -> list[str]:
     """Return a sentence on the amount of work if it differs so much that this alone may be the cause."""
-    said = _of_gradients(case) or _of_repeats(case) or _of_main(case) or _of_lengths(case)
+    said = _of_programs(case) or _of_gradients(case) or _of_repeats(case) or _of_main(case) or _of_lengths(case)
     return [said] if said else []
+
+
+def _of_programs(case: DeviceCase) -> str | None:
+    """Return a sentence if the sides seem to be different programs: kernels of their own, of which no two share a word."""
+    rows = case.all_kernels()
+    if rows.empty or rows[["a_library", "b_library"]].notna().any().any() or (rows["kind"].fillna("unknown") != "unknown").any():
+        return None
+    names = [set(rows.loc[(rows[f"{key}_count"] > 0).to_numpy(bool), "name"].dropna()) for key in SIDES]
+    if sum(map(len, names)) < _LEAST or not all(names):
+        return None
+    a, b = (frozenset().union(*map(words_of, mine)) - _USUAL for mine in names)
+    return None if a & b else "no kernel of A has a name like one of B's: these seem to be different programs"
 
 
 def _of_lengths(case: DeviceCase) -> str | None:

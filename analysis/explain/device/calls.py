@@ -17,6 +17,7 @@ from kernelscope.analysis.explain.device.side import DeviceSide
 _MANY = 20  # calls: with fewer, most of the time is the first use of the device
 _LEAST = 0.1  # of the device's time
 _FAR_MORE = 2.0  # times the device's time: the host does not only wait for it
+_GOOD_PART, _HALF = 0.3, 0.5  # of the device's time; of the host's extra time
 _NAMED = 3
 _SAME = 1.5  # times as long: as many calls of one name vary by as much from run to run
 _REMEDIES = (
@@ -44,12 +45,31 @@ def _of_all(case: DeviceCase) -> str | None:
     host = [float(case.side(key).facts.get("host_ns") or 0) for key in SIDES]
     device = [float(case.side(key).account.step_ns) for key in SIDES]
     delta, longer = host[1] - host[0], host.index(max(host))
-    if not all(host) or host[longer] < _FAR_MORE * device[longer] or abs(delta) < abs(device[1] - device[0]):
+    apart = abs(device[1] - device[0])
+    if not all(host) or abs(delta) < max(apart, _LEAST * host[longer]):
         return None
-    if abs(delta) < _LEAST * host[longer]:
+    name = _most_in(case, delta)
+    waits = host[longer] < _FAR_MORE * device[longer]  # unless an operator does what it hardly does on the other side
+    if waits and (name is None or abs(delta) < max(_FAR_MORE * apart, _GOOD_PART * max(device))):
         return None
     more = f"the host's own time adds up to {words.duration(abs(delta))} more in {case.side(SIDES[longer]).name}"
-    return f"{more}, waits and the profiler's cost included: {words.change(case, *host)}"
+    return f"{more}, waits and the profiler's cost included: {words.change(case, *host)}{f'; most in {name}' if name else ''}"
+
+
+def _most_in(case: DeviceCase, delta: float) -> str | None:
+    """Return the operator with most of the host's extra time, with what it calls, that hardly takes any on the other side."""
+    tables = [side.trace.totals for side in (case.a, case.b)]
+    rows = [table[(table["table"] == "operators").to_numpy(bool)] for table in tables]
+    mine, other = (
+        one.groupby("name", observed=True)["duration_ns"].sum().astype(float) for one in rows[:: -1 if delta > 0 else 1]
+    )
+    apart = mine.sub(other, fill_value=0.0)
+    if apart.empty or apart.max() < _HALF * abs(delta):
+        return None
+    name = str(apart.idxmax())
+    if float(other.get(name, 0.0)) > _LEAST * float(mine[name]):
+        return None
+    return f"{name} ({words.duration(float(mine[name]))} in {(case.b if delta > 0 else case.a).name}, with what it calls)"
 
 
 def _of_calls(case: DeviceCase) -> str | None:

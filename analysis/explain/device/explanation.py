@@ -64,6 +64,9 @@ def explain(a: CaptureSide, b: CaptureSide, request: Request | None = None) -> d
     case.replaced = alignment.renamed(case) if case.totals else alignment.replacements(case.a, case.b)
     if case.totals:
         _keep_kind(case)
+    like_named = alignment.like_named(case)
+    known = {name for one in like_named for name in one.a | one.b}
+    case.replaced = like_named + [one for one in case.replaced if not known & (one.a | one.b)]
     findings = _settled(case) if a.path != b.path else []
     return Shown(_result(case, findings))
 

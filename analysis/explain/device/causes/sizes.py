@@ -14,6 +14,7 @@ from kernelscope.analysis.explain.device.case import DeviceCase, DeviceFinding
 _MORE = 1.05  # times the blocks
 _LARGEST = 0.5  # share of the common kernels' time that must be on larger grids
 _ALIKE = 0.6  # of the growth in blocks, by which the growth of a kernel's time may differ from it
+_FOLLOWS = 0.15  # of the growth in blocks, as logarithms, that the time must follow
 _WHOLE = 10  # times: from here on without decimals
 _REMEDY = "compare the same batch, sequence length and image size: this is other work, not another speed"
 
@@ -33,6 +34,8 @@ def larger_problems(case: DeviceCase) -> Iterator[DeviceFinding]:
         if float(grown[f"{slow}_ns"].sum()) <= float(grown[f"{fast}_ns"].sum()):
             continue  # the work was divided into more blocks, and did not grow
         usual = float(np.median(times[times >= _MORE]))
+        if np.log(float(grown[f"{slow}_ns"].sum()) / float(grown[f"{fast}_ns"].sum())) < _FOLLOWS * np.log(usual):
+            continue  # the same work in far more blocks, as where a loop over elements within the kernel is gone
         grown = same[(times >= _MORE) | _grown_alike(same, slow, usual)]
         title = (
             f"larger problems: {case.side(slow).name} launches the same kernels on {_times(usual)} times as many blocks (batch,"

@@ -24,6 +24,11 @@ _MOST = 0.8  # of the time, in kernels of the same names
 _EACH = 2  # kernels whose mean execution is given
 INPUT = "input"  # not a kind of kernel, but a use of it
 _OF_INPUT = re.compile(r"^(?:void )?(?:dali|nvjpeg|nvimgcodec)::")
+_COMPARE = "compare sizes, code and inputs"
+_BY_SHAPE = (
+    "compare sizes, types, code and inputs: key_averages(group_by_input_shape=True), recorded with record_shapes=True, "
+    "shows sizes"
+)
 _LONGER = "compare sizes, code and inputs; a trace with grids (nsys, nvprof --print-gpu-trace) shows whether problems are larger"
 _ON_CPU = "compare sizes, threads, library versions, and other load on the processors"
 _LIKE_OTHER = (
@@ -98,11 +103,16 @@ def _one_for_one(case: DeviceCase) -> Iterator[DeviceFinding]:
 
 
 def _of_unknown(case: DeviceCase, rows: pd.DataFrame) -> Iterator[DeviceFinding]:
-    """Yield findings on kernels of unknown kind: each large one that both sides execute, then the others.
+    """Yield findings on kernels of unknown kind: those that replace one another, each large one of both sides, then the others.
 
     Those that only one side has may be the same work under other names, so they are one finding; not operators, of which one side
     has nearly all.
     """
+    for one in case.replaced:
+        pair = rows[rows["name"].isin(one.a | one.b).to_numpy(bool)]
+        if len(one.a) == len(one.b) == 1 and len(pair) > 1:
+            yield _finding(case, "unknown", pair)
+            rows = rows[~rows["name"].isin(one.a | one.b).to_numpy(bool)]
     names = rows["name"].map(words.kernel)
     large = _large(rows)
     for name in large:
@@ -159,10 +169,12 @@ def _longer(case: DeviceCase, rows: pd.DataFrame) -> str:
         return _ON_CPU if pair is None else _LIKE_OTHER.format(slower, pair[1], faster)
     if (measured := counted.remedy(case, rows)) is not None:
         return measured
-    grids = [rows[f"{key}_grid"] for key in SIDES]
-    if any(grid.isna().any() for grid in grids):
-        return _LONGER
-    return _SAME_GRID if (grids[0] == grids[1]).all() else _OTHER_GRID
+    grids = [rows.loc[(rows[f"{key}_count"] > 0).to_numpy(bool), f"{key}_grid"] for key in SIDES]
+    if all(len(grid) and grid.notna().all() for grid in grids):
+        return _SAME_GRID if set(grids[0]) == set(grids[1]) else _OTHER_GRID
+    if case.by_operators:
+        return _BY_SHAPE
+    return _LONGER if all(side.makes <= {"cuda"} for side in (case.a, case.b)) else _COMPARE
 
 
 def _in_place_of(case: DeviceCase) -> dict[str, str]:

@@ -8,6 +8,7 @@ from kernelscope.analysis.trace import conform
 from tests.analysis.explain.device.synthetic import (
     Copy,
     Kernel,
+    Wait,
     assert_named,
     causes,
     changed,
@@ -212,6 +213,15 @@ def test_slower_kernels_on_the_same_grids_are_no_larger_problems():
     said = explained(recording(batch_of(32)), recording(scaled(batch_of(32), 1.5)))
     assert "larger problems" not in causes(said)
     assert "clocks" in causes(said)
+
+
+def test_far_more_blocks_in_hardly_more_time_are_no_larger_problem():
+    """Each thread did many elements in a loop, and now does one."""
+    loop = [Kernel(f"vector_add_{number}", 266, grid="1024,1,1") for number in range(10)]
+    plain = [replace(kernel, us=341, grid="39063,1,1") for kernel in loop]
+    said = explained(recording([*loop, Wait()]), recording([*plain, Wait()]))
+    assert "larger problems" not in causes(said)
+    assert "how the work is divided into blocks" in said["findings"][0]["remedy"]
 
 
 def test_larger_grids_that_take_as_long_are_no_cause():

@@ -137,6 +137,22 @@ def test_operators_that_launch_no_kernel_are_copies(tmp_path, launches, transfer
     assert list(trace.copies["operation"]) == (["other"] if transfers else [])
 
 
+@pytest.mark.parametrize(("own", "said"), [("62000.000ms", True), ("40.000ms", False)])
+def test_the_hosts_extra_time_is_told_with_its_operator(tmp_path, own, said):
+    """Its own time exceeds the difference of the device's times by far, though not the device's time."""
+    sides = []
+    for name, copies, host_ms in (("a", "30.000ms", 3400), ("b", own, 65_000 if said else 3410)):
+        rows = [("aten::bmm", "3000.000ms", "3000.000ms", "80000.000ms", "80000.000ms", "10"),
+                ("aten::copy_", copies, copies, "1000.000ms", "1000.000ms", "10")]  # fmt: skip
+        sides.append(tmp_path / f"{name}.txt")
+        sides[-1].write_text(
+            printed(ON_DEVICE, rows, [f"Self CPU time total: {host_ms}.000ms", "Self CUDA time total: 81000.000ms"])
+        )
+    calls = ks.explain(*sides)["calls"]
+    assert bool(calls) is said
+    assert not said or calls.endswith("; most in aten::copy_ (62.0 s in B, with what it calls)")
+
+
 @pytest.mark.parametrize(("launches", "said"), [(1, "take longer in A"), (2, "run more often in A")])
 def test_operators_that_launch_no_more_kernels_do_not_run_more_often(tmp_path, launches, said):
     """`aten::square` calls `aten::pow`: one launch."""

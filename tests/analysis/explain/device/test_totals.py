@@ -146,6 +146,32 @@ def test_as_many_calls_in_about_the_same_time_are_no_difference(explained):
     assert explained((SAXPY, before), (SAXPY, [("cudaLaunchKernel", 1000, 90.0)]))["calls"]
 
 
+def test_kernels_of_like_names_take_each_other_s_place(explained):
+    before = [("join_data_dynamic(int)", 1, 554.0), ("get_join_size_per_thread(int)", 1, 182.0)]
+    after = [("join_data_dynamic_atomic(int)", 1, 2680.0), ("get_join_size(int)", 1, 974.0)]
+    result = explained((before, []), (after, []))
+    first, second = result["findings"]
+    assert first["title"].startswith("join_data_dynamic_atomic in B takes 4.84 times as long as join_data_dynamic in A")
+    assert (first["explains_ns"], second["explains_ns"]) == (2_126_000_000, 792_000_000)
+    assert [part["part"] for part in result["parts"]] == ["join_data_dynamic_atomic", "get_join_size"]
+    twice = [(after[0][0], 2, 2680.0), after[1]]
+    assert "join_data_dynamic in A" not in explained((before, []), (twice, []))["findings"][0]["title"]
+
+
+def test_programs_without_a_kernel_in_common_are_told_apart(explained):
+    fractal = [("mandelbrot_kernel(int*, int)", 1, 303.0)]
+    scene = [("generate_scene_data(int)", 1, 2760.0), ("render(float*)", 1, 228.0), ("free_world(int)", 1, 1.4)]
+    sentence = "no kernel of A has a name like one of B's: these seem to be different programs"
+    assert explained((fractal, []), (scene, []))["differs"] == [sentence]
+    assert not explained((scene, []), ([("render_world(float*)", 1, 400.0), *fractal], []))["differs"]
+
+
+def test_who_checks_printed_tables_finds_the_same_digits(explained):
+    """Rounded to two decimals, 0.32 and 1.99 are not 2.30."""
+    result = explained(([("k(int)", 1, 318.38)], []), ([("k(int)", 1, 2304.18)], []))
+    assert "1.986 s more than those of A (+624%): 0.318 → 2.304 s" in explanation.answer(result)
+
+
 DTOH, HTOD = "[CUDA memcpy DtoH]", "[CUDA memcpy HtoD]"
 
 
