@@ -279,6 +279,9 @@ def _of_totals(trace: Trace, by: str) -> Breakdown:
             raise EvidenceError("the capture holds only totals, and none of ranges")
     else:
         rows = totals_cells(trace)
+        if rows.empty:
+            why = (trace.info.get("unavailable") or {}).get("kernels")
+            raise EvidenceError(str(why or "the capture holds no kernels or copies"))
         labels = CellLabels(rows)
         rows = rows.assign(**{key: pd.array(labels.column(by, key), dtype="string") for key in BY[by]})
     table = rows.groupby(list(BY[by]), dropna=False, sort=False)[["count", "duration_ns"]].sum().reset_index()

@@ -27,7 +27,10 @@ _DOTS = re.compile(r"[\s|()\[\].\u2026]*")
 
 @dataclass(frozen=True)
 class Unlisted:
-    """kernels: one row for what was not printed, or none; note: a remark on it, None if nothing is known to be missing."""
+    """kernels: one row for what was not printed, or none, of 0 executions, as their number is unknown.
+
+    note: a remark on it, None if nothing is known to be missing.
+    """
 
     kernels: pd.DataFrame = field(default_factory=pd.DataFrame)
     note: str | None = None
@@ -70,7 +73,7 @@ def of(durations: pd.Series, percentages: pd.Series, step: int = 1) -> Unlisted:
     if total.error > _UNSURE * total.best:
         return Unlisted(note=_part(listed / total.best))
     rest = round(total.best - listed)
-    row = pd.DataFrame({"name": [UNLISTED], "kind": ["unknown"], "count": [1], "duration_ns": pd.array([rest], "Int64")})
+    row = pd.DataFrame({"name": [UNLISTED], "kind": ["unknown"], "count": [0], "duration_ns": pd.array([rest], "Int64")})
     note = (
         f"the rows are {listed / total.best:.1%} of the time: by their percentages, rows that were not printed took "
         f"{_time(rest)} of {_time(total.best)} (\u00b1{_time(total.error)}, because percentages are rounded)"

@@ -8,7 +8,8 @@
     Convolution                             4           5.4090           1.0310           1.6730           1.3522
 
 Each section has such a table. Counters stand among times and are printed as if they were times; memory has sections of its own.
-Operators are taken as in a dump (see trace.py). Which device ran one is not printed.
+Operators are taken as in a dump (see trace.py), and so is what else the engine does but wait, such as freeing memory: in totals
+it cannot be told from time in which nothing else ran. Which device ran an operator is not printed.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ def read(path: Path) -> Trace:
     waits = engine["name"].isin(dumped.WAITS)
     operation = engine["name"].map(dumped.OPERATIONS).astype("string")
     device = _device(lines)
-    kernels = engine[~waits & operation.isna() & ~engine["name"].str.match(dumped.HOUSEKEEPING)]
+    kernels = engine[~waits & operation.isna()]
+    _note_others(engine, waits, remarks)
     phase = dumped.phases(kernels["name"])
     result.kernels = conform(
         "kernels",
@@ -94,6 +96,16 @@ def read(path: Path) -> Trace:
     if not len(result.kernels):
         result.info["unavailable"]["kernels"] = "no operators are printed; switch profile_symbolic and profile_imperative on"
     return result
+
+
+def _note_others(engine: pd.DataFrame, waits: pd.Series, remarks: printed.Remarks) -> None:
+    """Note what of the engine's work is no operator, and whether it counts."""
+    others = engine["name"].str.match(dumped.HOUSEKEEPING)
+    for rows, said in ((others, "no operators, but work of MXNet's engine, which counts"), (waits, "waits, which do not count")):
+        if rows.any():
+            names = ", ".join(sorted(set(engine.loc[rows, "name"])))
+            took = int(engine.loc[rows, "duration_ns"].sum()) / 1e6
+            remarks.note(f"{names} ({took:,.3f} ms): {said}")
 
 
 def _rows(lines: Sequence[str], starts: Sequence[int], remarks: printed.Remarks) -> pd.DataFrame:

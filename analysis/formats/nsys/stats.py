@@ -56,6 +56,24 @@ _COLUMNS: tuple[tuple[str, frozenset[str]], ...] = tuple(
         ("osrt_sum", "Total Time|Calls|Name"),
     )
 )
+# Reports of which people left columns out, by the columns with what was measured and with its name
+_FEWER_COLUMNS = (
+    ("cuda_gpu_mem_time_sum", "Total Time", "Operation"),
+    ("cuda_gpu_mem_size_sum", "Total", "Operation"),
+    ("nvtx_pushpop_sum", "Total Time", "Range"),
+    ("cuda_gpu_kern_sum", "Total Time", "Name"),
+)
+_BESIDE = frozenset(["Time", "Instances", "Num Calls", "Calls", "Count", "Operations", "Avg", "Med", "Min", "Max", "StdDev"])
+# The report that such a table with a column Name may be instead, if all of its names match; the first match counts
+_BY_NAMES = (
+    ("cuda_api_sum", r"(?:cuda|cu)[A-Z]\w*"),
+    ("cuda_gpu_mem_time_sum", r"\[(?:CUDA|Unified Memory) .*"),
+    (
+        "osrt_sum",
+        r"(?:epoll|pthread|sem|sched)_\w+|f?(?:read|write|close)|(?:nano|u)?sleep|(?:f?open|mmap)(?:64|at)?"
+        r"|poll|select|ioctl|futex|fgets|mprotect|munmap|waitpid",
+    ),
+)
 # The reports that have each kind of work, the finest first.
 _SOURCES: Mapping[str, tuple[str, ...]] = {
     "kernels": (
@@ -121,11 +139,14 @@ def _titles(line: str) -> list[str]:
     return [re.sub(r"\s*\([^()]*\)$", "", title) for title in nsys_stats.header_of(line[:2000])]
 
 
-def _is_printed(titles: list[str]) -> bool:
-    """Return whether these are the titles of a report in columns.
+def _is_printed(heading: list[tuple[str, str | None]]) -> bool:
+    """Return whether these are the titles of a report in columns, with their units.
 
     Other programs also print tables of total times, calls and names.
     """
+    titles = [title for title, _ in heading]
+    if "Total Time" in titles and _shortened(dict(heading)):
+        return True
     summed = "Total Time" in titles
     ours = titles[0] in ("Time", "NVTX Range") and {"Avg", "Min", "Max"} <= set(titles)
     return _report_of(None, titles) is not None and (ours or not summed)
@@ -141,6 +162,34 @@ def _report_of(name: str | None, columns: list[str]) -> str | None:
     return fitting[0] if fitting and name is None else None
 
 
+def _shortened(units: Mapping[str, str | None]) -> str | None:
+    """Return the summary of which people left columns out; units: by title, in order.
+
+    Others print such tables, too: so times must be in ns, as nsys prints them, first but for percentages, and names last.
+    """
+    titles = list(units)
+    for report, measure, name in _FEWER_COLUMNS:
+        others = set(titles) - {measure, name}
+        first = measure in titles[: 1 + (titles[0] == "Time")]
+        if first and titles[-1] == name and others <= _BESIDE and (units[measure] == "ns" or measure == "Total"):
+            return report
+    return None
+
+
+def _report(table: StatsTable) -> str | None:
+    """Return the report of a table with all of its columns or some, None if it is not read."""
+    columns = list(table.rows.columns)
+    report = _report_of(table.report, columns)
+    if report is not None or not columns:
+        return report
+    report = _shortened({title: table.units.get(title) for title in columns})
+    names = table.rows["Name"] if report == "cuda_gpu_kern_sum" else None
+    alike = [] if names is None else [one for one, pattern in _BY_NAMES if names.str.fullmatch(pattern).fillna(False).all()]
+    if table.report is not None:
+        return table.report if table.report in (report, *alike) else None
+    return alike[0] if alike and len(table.rows) else report
+
+
 def _by_report(path: Path, tables: list[StatsTable]) -> dict[str, StatsTable]:
     """Return the tables to read, by report.
 
@@ -148,7 +197,7 @@ def _by_report(path: Path, tables: list[StatsTable]) -> dict[str, StatsTable]:
     """
     result: dict[str, StatsTable] = {}
     for table in tables:
-        report = _report_of(table.report, list(table.rows.columns))
+        report = _report(table)
         if report is None:
             continue
         if (
@@ -265,6 +314,14 @@ class _StatsReader(printed_tables.TableRemarks):
             self.note(f"{self.report}: times are rounded to {step} ns; --timeunit nsec prints them exactly")
         return result
 
+    def counts(self) -> pd.Series:
+        """Return how often each row's work ran; if people left the column out, 1, with a note."""
+        column = next((column for column in _COUNTS if column in self.rows), None)
+        if column is not None:
+            return self.numbers(column)
+        self.note(f"{self.report}: the table, line {self.line}, does not print the calls: a row counts as one execution")
+        return pd.Series(1, index=self.rows.index, dtype="Int64")
+
     def names(self) -> pd.Series:
         return self.rows[_name_column(self.rows)].astype("category")
 
@@ -360,7 +417,7 @@ class _StatsReader(printed_tables.TableRemarks):
 
     def summed_work(self, work: str, size_table: StatsTable | None) -> pd.DataFrame:
         """Return kernels or copies of a summary."""
-        frame = pd.DataFrame({"duration_ns": self.ns("Total Time"), "count": self.numbers(_count_column(self.rows))})
+        frame = pd.DataFrame({"duration_ns": self.ns("Total Time"), "count": self.counts()})
         frame["name"] = self.names()
         for statistic, column in (("median", "Med"), ("min", "Min"), ("max", "Max"), ("std", "StdDev")):
             frame[f"{statistic}_ns"] = self.ns(column)
@@ -391,7 +448,7 @@ class _StatsReader(printed_tables.TableRemarks):
 
     def totals(self, table: str) -> pd.DataFrame:
         """Return API or OS calls of a summary."""
-        frame = pd.DataFrame({"table": table, "name": self.names(), "count": self.numbers(_count_column(self.rows))})
+        frame = pd.DataFrame({"table": table, "name": self.names(), "count": self.counts()})
         frame["duration_ns"], frame["min_ns"], frame["max_ns"] = self.ns("Total Time"), self.ns("Min"), self.ns("Max")
         if "Category" in self.rows:
             frame = frame[self.rows["Category"].eq("CUDA_API")]
@@ -399,7 +456,7 @@ class _StatsReader(printed_tables.TableRemarks):
 
     def range_totals(self, work: str) -> pd.DataFrame:
         projected = "Total Range Time" in self.rows
-        frame = pd.DataFrame({"table": "ranges", "name": self.names(), "count": self.numbers(_count_column(self.rows))})
+        frame = pd.DataFrame({"table": "ranges", "name": self.names(), "count": self.counts()})
         frame["duration_ns"] = self.ns("Total Range Time" if projected else "Total Time")
         frame["min_ns"], frame["max_ns"] = self.ns("Min"), self.ns("Max")
         if projected:
@@ -460,10 +517,6 @@ class _StatsReader(printed_tables.TableRemarks):
 
 def _name_column(rows: pd.DataFrame) -> str:
     return next(column for column in reversed(_NAMES) if column in rows)
-
-
-def _count_column(rows: pd.DataFrame) -> str:
-    return next(column for column in _COUNTS if column in rows)
 
 
 def _bytes(table: StatsTable, column: str, note: Any, report: str) -> pd.Series:

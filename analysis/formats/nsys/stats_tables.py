@@ -173,12 +173,12 @@ def header_of(line: str) -> list[str]:
     return titles if _KNOWN_TITLES & set(known) and len(set(known)) == len(known) else []
 
 
-def printed_headings(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the titles, without their units, of each table in columns or Markdown that starts among these lines."""
+def printed_headings(lines: Sequence[str]) -> Iterator[list[tuple[str, str | None]]]:
+    """Yield the titles, each with its unit, of each table in columns or Markdown that starts among these lines."""
     for index, line in enumerate(lines):
         start = _start(lines, index) if "-" in line else None
         if start is not None and start.cut not in (",", "\t"):
-            yield [_split_title(title)[0] for title in _titles(lines[start.header], start)]
+            yield [_split_title(title) for title in _titles(lines[start.header], start)]
 
 
 def _introduces(line: str, place: _StatsPlace, output: StatsOutput) -> bool:

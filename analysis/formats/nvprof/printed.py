@@ -44,6 +44,7 @@ _CUT_DEVICE = 15  # characters to which nvprof's text cuts a device's name, losi
 _SIZE_UNITS = (text_tables.BINARY_SIZES, text_tables.DECIMAL_SIZES)
 _ROWS_THAT_VOTE = 1000
 _AGREES = 0.005  # a prefix makes a difference of 0.024, and five digits are printed
+_COARSE = 100  # rounding to more than one 100th of all times is told first
 _UNKNOWN_PROCESS = 0  # no process that uses a GPU has this id
 
 
@@ -481,6 +482,13 @@ def _explain(output: NvprofOutput, steps: dict[str, int], result: Trace) -> None
     if steps:
         shown = "; ".join(f"{what} to {step} ns" for what, step in sorted(steps.items()))
         info["notes"].append(f"printed times are rounded, at worst: {shown}; --csv -u ns prints them exactly")
+    coarsest = max((step for what, step in steps.items() if what != "Start"), default=0)
+    whole = int(result.kernels["duration_ns"].sum()) + int(result.copies["duration_ns"].sum())
+    if 0 < whole < coarsest * _COARSE:
+        info.setdefault("warnings", []).append(
+            f"a time is printed to {coarsest / 1e9:,g} s only, as in 2.4e+03s, of {whole / 1e9:,.0f} s in all: further digits of "
+            "sums tell nothing; --csv -u ns prints times exactly"
+        )
     if len({table.process for table in output.tables}) > 1:
         info["notes"].append(f"{len(output.processes)} processes; in traces each has its own clock")
     have_calls = len(result.calls) or (result.totals["table"] == "calls").any()

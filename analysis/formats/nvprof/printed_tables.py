@@ -46,6 +46,8 @@ _LANDMARK = rf"^{_IDLE}|{_HEADER}|^\s*={{2,}}\d*={{2,}}|={{2,}}\d+={{2,}} |{_DEV
 _UNITS = {"", "%", "ns", "us", "ms", "s", "B", "KB", "MB", "GB", "TB", "B/s", "KB/s", "MB/s", "GB/s", "TB/s"}
 _TITLE = r"\S+(?: \S+)*"
 _TYPE = r"[A-Z][A-Za-z]+(?: [A-Za-z()]+)*"
+_KNOWN_TYPES = "GPU activities|API calls"  # of rows in which someone left out the colon
+_MEASURES = ("Time(%)", "Time", "Avg", "Min", "Max")  # a summary's columns with a unit
 _TYPE_ALONE = rf"^\s*{_TYPE}:\s*$"
 _LONGEST_HEADER = 4000
 _MOST_WARNINGS = 20
@@ -230,6 +232,9 @@ def _units(header: str, line: str, titles: list[str]) -> dict[str, str]:
     result = list(re.finditer(r"\S+", line))
     if not result or not {match[0] for match in result} <= _UNITS:
         return {}
+    measures = [title for title in titles if title in _MEASURES]
+    if result[0][0] == "%" and measures[:1] == ["Time(%)"] and len(result) == len(measures):
+        return {title: match[0] for title, match in zip(measures, result, strict=True)}  # whatever someone did to its spaces
     ends = [match.end() for match in re.finditer(_TITLE, header)]  # values are right-aligned under titles
     return {titles[int(np.abs(np.array(ends) - match.end()).argmin())]: match[0] for match in result}
 
@@ -246,9 +251,9 @@ def _text_rows(lines: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[
         table.columns = pd.Index(titles)
         return _checked(table, unread, titles)
     # the type is only in the first row of each kind: it is moved before the name, which may hold any text
-    typed_row = rf"^\s*(?:({_TYPE}):)?(\s+[\d.]+%?\s)(\s*(?:\S+\s+){{{len(titles) - 3}}})(.*)$"
+    typed_row = rf"^\s*(?:({_TYPE}):|({_KNOWN_TYPES}))?(\s+[\d.]+%?\s)(\s*(?:\S+\s+){{{len(titles) - 3}}})(.*)$"
     strings = stream.strings_of(_with_types(lines))
-    moved = pc.replace_substring_regex(strings, pattern=typed_row, replacement=r"\2\3\1: \4").to_pylist()
+    moved = pc.replace_substring_regex(strings, pattern=typed_row, replacement=r"\3\4\1\2: \5").to_pylist()
     table, unread = text_tables.spaced([str(line) for line in moved], len(titles) - 1)
     table.columns = pd.Index(titles[1:])
     typed = table["Name"].str.extract(rf"^(?P<Type>{_TYPE}|): (?P<Name>.*)$")

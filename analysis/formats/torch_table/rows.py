@@ -167,15 +167,15 @@ class TableRows:
     def counted_annotations(self) -> int:
         """Return the annotations' time in ns that the sum below the table includes, as in versions before 2.5; mostly 0.
 
-        It is included if annotations and kernels add up to the sum, or annotations and the host's row with the most device time
-        do.
+        It is included if annotations add up to the sum together with kernels, with operators' own time, which may tell more of a
+        table that was cut short, or with the host's row with the most device time.
         """
         annotations = int(self.own[self.annotations].sum())
         if not annotations or self.total is None:
             return 0
-        kernels = int(self.own[self.kernel_rows].sum())
+        kernels, operators = int(self.own[self.kernel_rows].sum()), int(self.own[self.operator_rows].sum())
         within = int(self._times("device_total")[self.host].max(initial=0))
-        off = min((abs(held + annotations - self.total) for held in (kernels, within) if held), default=self.total)
+        off = min((abs(held + annotations - self.total) for held in (kernels, operators, within) if held), default=self.total)
         return 0 if self.is_more_than_rounding(off) else annotations
 
     def _times(self, column: str) -> Times:

@@ -234,7 +234,8 @@ class _TableReader:
             f"{_ms(left)} of the {_ms(rows.total)} in the sum below {self.place} are in no row that counts: "
             f"they are the kernel {UNLISTED!r}"
         )
-        row = {"name": UNLISTED, "kind": "unknown", "duration_ns": left, "count": 1, "attribution": "none"}
+        # how many executions it stands for is unknown
+        row = {"name": UNLISTED, "kind": "unknown", "duration_ns": left, "count": 0, "attribution": "none"}
         unknown = pd.DataFrame([{**row, "device": rows.device or "cpu"}])
         types = {"name": "string", "kind": "string", "duration_ns": "Int64", "count": "Int64"}
         return pd.concat([inside_one, unknown]).reindex(columns=[*unknown, "operator"]).astype(types)

@@ -52,6 +52,7 @@ def test_operators_copies_and_calls(tmp_path, mark):
         ("Convolution", "convolution forward", None, 4, 6_400_000, 1_100_000, 2_100_000, "cpu"),
         ("_backward_Convolution", "convolution weight gradient", "backward", 4, 8_000_000, 2_000_000, 2_000_000, "cpu"),
         ("sgd_update", "optimizer", "optimizer", 2, 250_000, 100_000, 150_000, "cpu"),
+        ("DeleteVariable", "unknown", None, 90, 9_500_000, 2_000, 1_000_000, "cpu"),
     ]
     assert listed(trace.copies, "operation", "count", "duration_ns") == [("host to device", 2, 3_000_000)]
     totals = dict(zip(trace.totals["name"], zip(trace.totals["table"], trace.totals["duration_ns"], strict=True), strict=True))
@@ -66,6 +67,13 @@ def test_operators_copies_and_calls(tmp_path, mark):
     }
     assert trace.diagnostics == {"counters, which are not read": 2}
     assert any(note.startswith("my domain: ranges of the program's own") for note in trace.info["notes"])
+    assert "DeleteVariable (9.500 ms): no operators, but work of MXNet's engine, which counts" in trace.info["notes"]
+    assert "WaitForVar (0.020 ms): waits, which do not count" in trace.info["notes"]
+
+
+def test_what_is_no_operator_is_not_named_where_there_is_none(tmp_path):
+    trace = read(tmp_path, statistics(operators=OPERATORS[:4]))
+    assert not any("count" in note for note in trace.info["notes"])
 
 
 @pytest.mark.parametrize("memory", [(), (("Memory: cpu/0", 9, 0.25, 512.0), ("Memory: gpu/0", 5, 1.0, 2.0))])
@@ -79,7 +87,7 @@ def test_older_statistics_print_memory_as_times(tmp_path):
     old = "Profile Statistics.\n\tNote that counter items are counter values and not time units.\n"
     memory = section("Device Storage", [("Memory: cpu/0", 9, 500.0, 0.25, 512.0)])
     trace = read(tmp_path, old + memory + section("operator", OPERATORS))
-    assert trace.kernels["duration_ns"].sum() == 14_650_000
+    assert trace.kernels["duration_ns"].sum() == 24_150_000
     assert set(trace.kernels["device"]) == {"cpu"}
     assert "ranges" not in set(trace.totals["table"])
 

@@ -476,7 +476,7 @@ def test_tables_that_stand_indented_in_a_document_are_read(tmp_path):
     # 346,133,763 by 32.3 % is 1,071,621,557
     assert trace.kernels[["name", "count", "duration_ns"]].values.tolist() == [
         ["nvkernel_solve_F1L653_4", 8000, 346_133_763],
-        [UNLISTED, 1, 725_487_794],
+        [UNLISTED, 0, 725_487_794],
     ]
     assert trace.diagnostics == {}
 
@@ -561,6 +561,70 @@ def test_quoted_tables_of_calls_copies_and_launch_shapes(tmp_path):
     assert listed(trace.kernels, "name", "count", "grid", "block") == [("k(int)", 3, "4,1,1", "32,1,1")]
 
 
+def test_tables_of_which_people_left_columns_out(tmp_path):
+    text = """
+Total Time (ns)            Name
+---------------  -------------------------
+        555,393  inc(int *, unsigned long)
+
+ Time (%)  Total Time (ns)  Count      Operation
+ --------  ---------------  -----  ------------------
+     50.1       18,846,150      2  [CUDA memcpy HtoD]
+
+ Total (MB)      Operation
+ ----------  ------------------
+      8.000  [CUDA memcpy HtoD]
+
+ Total Time (ns)      Name
+ ---------------  ------------
+           9,000  cudaMalloc
+             100  cuInit
+
+ Total Time (ns)  Num Calls      Name
+ ---------------  ---------  ------------
+             700          3  poll
+             600          1  sem_wait
+"""
+    trace = read_text(tmp_path, text)
+    assert listed(trace.kernels, "name", "count", "duration_ns", "max_ns") == [("inc(int *, unsigned long)", 1, 555_393, None)]
+    moved = listed(trace.copies, "operation", "count", "duration_ns", "bytes")
+    assert moved == [("host to device", 2, 18_846_150, 8_000_000)]
+    assert listed(trace.totals, "table", "name", "count", "duration_ns") == [
+        ("calls", "cudaMalloc", 1, 9000),
+        ("calls", "cuInit", 1, 100),
+        ("os", "poll", 3, 700),
+        ("os", "sem_wait", 1, 600),
+    ]
+    said = "cuda_gpu_kern_sum: the table, line 2, does not print the calls: a row counts as one execution"
+    assert said in trace.info["notes"]
+    assert sum("does not print the calls" in note for note in trace.info["notes"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "row"),
+    [
+        ("[CUDA memset]", "copies", ("set", 1)),
+        ("futex", "totals", ("os", "futex")),
+        ("read_all(float*)", "kernels", ("read_all(float*)", 1)),
+    ],
+)
+def test_names_tell_which_table_it_was(tmp_path, name, table, row):
+    trace = read_text(tmp_path, f"Total Time (ns)  Name\n---------------  ----------------\n            500  {name}\n")
+    columns = {"copies": ("operation", "count"), "totals": ("table", "name"), "kernels": ("name", "count")}[table]
+    assert listed(getattr(trace, table), *columns) == [row]
+    others = {"kernels", "copies", "totals"} - {table}
+    assert not any(len(getattr(trace, one)) for one in others)
+
+
+def test_a_named_report_of_which_people_left_columns_out_is_what_it_is_called(tmp_path):
+    text = " ** CUDA API Summary (cuda_api_sum):\n\n Total Time (ns)  Name\n ---------------  ----------\n             500  {}\n"
+    assert listed(read_text(tmp_path, text.format("cuInit")).totals, "table", "name") == [("calls", "cuInit")]
+    path = tmp_path / "capture"
+    path.write_text(text.format("f(int)"))
+    with pytest.raises(EvidenceError, match="no nsys stats table with times"):  # no call's name
+        nsys_stats.read(path)
+
+
 def test_quoted_tables_of_two_captures_are_refused(tmp_path):
     path = tmp_path / "two.txt"
     path.write_text(QUOTED + "\n" + QUOTED)
@@ -574,6 +638,12 @@ def test_quoted_tables_of_two_captures_are_refused(tmp_path):
         ("Name      Total Time (ms)    Calls", "f         1.5                2"),
         ("Time (%)  Total Time (s)     Calls     Name", "12.0      1.5                2         f"),
         ("Name      Self CPU           CPU total  # of Calls", "f         1.5us              1.5us      2"),
+        ("Total Time (s)  Name", "1.5             f"),
+        ("Total Time  Name", "1500        f"),
+        ("Name      Total Time (ns)", "f         1500"),
+        ("Calls     Total Time (ns)  Name", "2         1500             f"),
+        ("Total Time (ns)  Rank      Name", "1500             3         f"),
+        ("Time (ns)  Name", "1500       f"),
     ],
 )
 def test_tables_of_others_are_left_alone(heading, row):

@@ -283,6 +283,51 @@ def test_units_under_the_header_of_text(tmp_path):
     assert listed(trace.totals, "name", "duration_ns", "min_ns", "max_ns") == [("cudaFree", 3_000_000, 3000, 3_000_000)]
 
 
+BY_HAND = """\
+    Type   Time(%)   Time   Calls   Avg   Min   Max   Name
+        %   s   ms   ms   ms
+    GPU activities   60.00   1.500000   3   500.0000   0.001279     7.28755   k<One, 2>
+    GPU activities   40.00   1.000000   2   500.0000   0.001056   113.633177  [CUDA memcpy HtoD]
+    API calls       100.00   0.004000   2   2.000000   0.001000     3.00000   cudaFree
+"""
+
+
+@pytest.mark.parametrize("colon", ["", ":"])
+def test_types_without_colons_and_units_out_of_line(tmp_path, colon):
+    """Every row has its type, and the spaces were changed."""
+    trace = read_text(tmp_path, BY_HAND.replace("activities", f"activities{colon}").replace("calls", f"calls{colon}"))
+    columns = ("count", "duration_ns", "min_ns", "max_ns")
+    assert listed(trace.kernels, "name", *columns) == [("k<One, 2>", 3, 1_500_000_000, 1279, 7_287_550)]
+    assert listed(trace.copies, "operation", *columns) == [("host to device", 2, 1_000_000_000, 1056, 113_633_177)]
+    assert listed(trace.totals, "name", *columns) == [("cudaFree", 2, 4_000_000, 1000, 3_000_000)]
+    assert not trace.diagnostics
+
+
+def test_other_words_without_a_colon_are_no_type(tmp_path):
+    loss = "    Training loss   60.00   1.500000   3   500.0000   0.001279     7.28755   epoch\n"
+    trace = read_text(tmp_path, BY_HAND + loss)
+    assert trace.kernels["name"].tolist() == ["k<One, 2>"]
+    assert trace.diagnostics == {"lines of tables that cannot be read": 1}
+
+
+def test_fewer_units_than_columns_stand_below_their_titles(tmp_path):
+    """Only as many units as there are columns to have one may be out of line."""
+    header, _, *rows = BY_HAND.splitlines()
+    trace = read_text(tmp_path, "\n".join([header, f"{'%':>20}{'s':>7}{'ms':>14}", *rows]) + "\n")
+    assert listed(trace.kernels, "name", "duration_ns", "max_ns") == [("k<One, 2>", 1_500_000_000, None)]
+
+
+def test_times_of_few_digits_are_a_warning(tmp_path):
+    row = " GPU activities:  100.00%  {}         1  {}  {}  {}  k\n"
+    coarse = read_text(tmp_path, HEADER + row.format(*["2.4e+03s"] * 4))
+    assert coarse.kernels["duration_ns"].tolist() == [2_400_000_000_000]
+    assert coarse.info["warnings"] == [
+        "a time is printed to 100 s only, as in 2.4e+03s, of 2,400 s in all: further digits of sums tell nothing; "
+        "--csv -u ns prints times exactly"
+    ]
+    assert "warnings" not in read_text(tmp_path, HEADER + row.format(*["2400.10s"] * 4)).info
+
+
 def test_old_versions_and_several_processes(tmp_path):
     part = """\
 ==PID== NVPROF is profiling process PID, command: ./a.out
@@ -559,7 +604,7 @@ def test_percentages_tell_what_rows_that_were_cut_out_took(tmp_path, dots):
     columns = ("name", "kind", "count", "duration_ns", "min_ns", "device", "process")
     assert listed(trace.kernels, *columns) == [
         ("a", None, 5, 5_000_000, 1_000_000, None, 3),
-        (UNLISTED, "unknown", 1, 2_000_000, None, None, 3),
+        (UNLISTED, "unknown", 0, 2_000_000, None, None, 3),
     ]
     assert listed(trace.copies, "operation", "duration_ns") == [("device to host", 3_000_000)]
     # 5 ms and 50 ns, to which it is printed, by 49.995 % are 10.0011 ms

@@ -60,7 +60,7 @@ def test_what_was_not_printed_is_one_kernel_and_a_note(tmp_path):
     rows = [kernel("void gemm()", "6.000ms"), kernel("Memcpy DtoD (Device -> Device)", "1.000ms")]
     trace = on_device(tmp_path, rows, "9.000ms")
     rest = trace.kernels.set_index("name").loc[UNLISTED]
-    assert rest[["kind", "count", "duration_ns", "device"]].tolist() == ["unknown", 1, 2_000_000, "cuda"]
+    assert rest[["kind", "count", "duration_ns", "device"]].tolist() == ["unknown", 0, 2_000_000, "cuda"]
     assert trace.kernels["duration_ns"].sum() + trace.copies["duration_ns"].sum() == 9_000_000
     assert captures.lost(trace) == {}
     assert "2.000 ms of the 9.000 ms in the sum below the table of line 2 are in no row that counts" in notes(trace)
@@ -116,6 +116,9 @@ def test_older_versions_add_annotations_to_the_sum(tmp_path):
     trace = on_device(tmp_path, [*STEP, *kernels], "38.000ms")
     assert work(trace) == {"void gemm()": 6, "void add()": 2}
     assert "the sum below the table of line 2 includes 30.000 ms of annotations" in notes(trace)
+    cut = [operator("step", ZERO, "9.000ms"), kernel("step", "30.000ms"), operator("aten::mm", "8.000ms", "8.500ms"), kernels[0]]
+    assert work(on_device(tmp_path, cut, "38.000ms")) == {"void gemm()": 6, UNLISTED: 2}
+    assert work(on_device(tmp_path, cut, "34.000ms")) == {"aten::mm": 8, UNLISTED: 26}  # nothing tells of the range
     within = [operator("ProfilerStep*", ZERO, "8.000ms"), STEP[1], kernels[0]]
     assert work(on_device(tmp_path, within, "38.000ms")) == {"void gemm()": 6, UNLISTED: 2}
 
@@ -130,7 +133,7 @@ def test_operators_that_wrap_others_are_no_work(tmp_path):
     ]
     trace = on_device(tmp_path, rows, "10.000s")
     assert work(trace) == {"aten::cudnn_convolution": 7950, UNLISTED: 2050}
-    assert trace.kernels["count"].tolist() == [7, 1]
+    assert trace.kernels["count"].tolist() == [7, 0]
 
 
 def test_ranges_on_the_processor_count_with_a_percent_of_the_time(tmp_path):
