@@ -42,12 +42,24 @@ def known(breakdown: Mapping[str, Any]) -> str:
     coverage = breakdown["coverage"]
     unknown = units.percent(1 - coverage)
     if key == "kernel" and breakdown["step_ns"] is not None:
+        if (idle := _idle(breakdown)) is not None:
+            return f"the device is idle for {units.percent(idle)} of it" if idle else ""
         return f"no kernel, operator or range was recorded for {unknown} of it" if coverage < 1 else ""
     if key == "range" and breakdown["window"] == "totals":
         return "ranges may be nested, and then add up to more than the whole"
     if key in ("kernel", "kind"):  # for totals, rows are kernels
         return f"{unknown} of it of unknown kind" if coverage < 1 else ""
     return f"{key} known for {units.percent(coverage)}"
+
+
+def _idle(breakdown: Mapping[str, Any]) -> float | None:
+    """Return the share of a capture in which its device is idle, if only device work was recorded; else None."""
+    totals = breakdown.get("totals") or {}
+    on_host = [totals.get(name) for name in ("known_operator_ns", "known_range_ns", "known_layer_ns")]
+    busy, wall = totals.get("device_busy_ns"), totals.get("wall_ns")
+    if any(on_host) or not totals.get("kernel_sum_ns") or not busy or not wall or busy > wall:
+        return None
+    return float(1 - busy / wall)
 
 
 def breakdown_of(breakdown: Mapping[str, Any]) -> list[str]:

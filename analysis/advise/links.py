@@ -40,5 +40,10 @@ def limit(hardware: str | None, measured: float) -> Limit:
     named = next((one for one, names in _NAMES.items() if re.search(names, hardware or "")), None)
     found = named or next((one for one, rate in _BY_GENERATION.items() if measured <= _FASTER * rate), max(_BY_GENERATION))
     rate = max(_BY_GENERATION[found], measured)
-    unknown = "" if named else f", which the device, whose name is not known, may have{'' if found == 3 else ' by these copies'}"
-    return Limit(rate, f"some {rate / 1e9:.3g} GB/s of PCIe {found} with 16 lanes{unknown}")
+    return Limit(rate, f"some {rate / 1e9:.3g} GB/s of PCIe {found} with 16 lanes{'' if named else _may_have(hardware, found)}")
+
+
+def _may_have(hardware: str | None, generation: int) -> str:
+    """Say that the link is a guess: neither a data sheet nor the device's name tells it."""
+    device = f"{hardware}, whose link is not known" if hardware else "the device, whose name is not known"
+    return f", which {device}, may have{'' if generation == min(_BY_GENERATION) else ' by these copies'}"

@@ -6,7 +6,7 @@ from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import GRAPH
 from kernelscope.analysis.advise import longest_gaps, words
 from kernelscope.analysis.advise.model import LEAST_ON_DEVICE, Advice
-from kernelscope.analysis.advise.rules import copies, counters, host_calls, line_profiles, memory, page_faults
+from kernelscope.analysis.advise.rules import copies, counters, host_calls, line_profiles, mapped, memory, page_faults
 from kernelscope.analysis.advise.subject import STEPS, Subject
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
@@ -54,6 +54,7 @@ def notes(subject: Subject, kept: list[Advice]) -> list[str]:
         result += host_calls.tiny(subject)
     result += longest_gaps.on_host(subject)
     result += copies.loading(subject)
+    result += mapped.notes(subject)
     result += counters.notes(subject)
     result += line_profiles.notes(subject)
     if not subject.timeline and len(subject.trace.metrics):

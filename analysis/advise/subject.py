@@ -61,6 +61,11 @@ VLLM = "vllm"  # serves models; its programs have PyTorch's operators, too
 _OF_VLLM = r"(?i)\bvllm\b|^vllm"
 _PREFETCHES = r"^cudaMemPrefetch"
 _MANY_MOVES, _SMALL_MOVE = 100, 512_000  # moves of unified memory that answer page faults: how many, and bytes of each
+_LAUNCHES = r"(?i)launch|memcpy|memset"
+_NOTHING_RAN = (
+    "nothing ran while the profiler was active, though it recorded the calls of the device's API: check its schedule (wait, "
+    "warmup, active) and where prof.step() is called"
+)
 _HIP = r"^hip[A-Z]"  # calls of the API of AMD's GPUs
 
 
@@ -133,8 +138,16 @@ class Subject:
         if self.rows["part"].isin([COMPUTE, GRAPH, COPY]).any() or self.facts:
             return None
         reasons = self.trace.info.get("unavailable") or {}
+        if self._is_idle():
+            return _NOTHING_RAN
         some = "no kernels, and no operators that compute" if len(self.trace.operators) else "no kernels and no operators"
         return str(reasons.get("kernels") or f"the recording holds {some}")
+
+    def _is_idle(self) -> bool:
+        """Whether PyTorch's profiler watched a device of NVIDIA or AMD, on which nothing was launched, and no operator ran."""
+        calls = self.trace.calls
+        watched = self.framework == "pytorch" and (calls["api"] == "runtime").any() and self.trace.operators.empty
+        return bool(watched) and not calls["name"].astype("string").str.contains(_LAUNCHES).any()
 
     @cached_property
     def by_line(self) -> Breakdown | str:

@@ -119,6 +119,8 @@ def clock_hz(trace: Trace, kernel: str) -> float | None:
 def over_elapsed(trace: Trace, row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row of `table` with all shares of units over all cycles, and two more values, None if unknown.
 
+    Where multiprocessors are active in nearly all cycles, the first-level cache's share stays as the page shows it.
+
     active: the share of the cycles in which multiprocessors are active, the mean of all. l1_active: the first-level cache's share
     of its peak in these cycles.
     """
@@ -131,7 +133,7 @@ def over_elapsed(trace: Trace, row: Mapping[str, Any]) -> dict[str, Any]:
         known["l1_throughput"] = whole / 100
         known["l1_active"] = min(whole / 100 / active, 1.0) if active else None
     elif active is not None and not pd.isna(l1):
-        known |= {"l1_throughput": l1 * active, "l1_active": l1}
+        known |= {"l1_throughput": l1 if active >= OFTEN else l1 * active, "l1_active": l1}
     return {**row, **known}
 
 

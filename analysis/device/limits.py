@@ -7,6 +7,7 @@ a grid that fills few of them is named before a cache that they keep busy.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,17 @@ _SAME = 0.02  # of a share: shares that differ by less are of one unit
 _UNEVEN = 0.7  # of the theoretical occupancy
 _DIVERGED, _WARP = 24, 32  # threads of a warp
 _NO_START_NS = 20_000  # of shorter kernels, starting and ending is a good part
+_LITTLE = 0.5  # of their peaks: units that are busier are more than little
+_FEW_THREADS = 64  # of a block: tiles of so few threads are read again often
+_TILED = r"(?i)tile|tiling|shared|smem|_lds"  # in names of kernels that keep tiles in shared memory
+_LARGER_TILES = (
+    "its blocks of {0} are small, so tiles in shared memory are small, too, and each value is read again often: use larger tiles "
+    "(16x16 or 32x32 threads), and let each thread compute several results from values in registers"
+)
+_MORE_IN_REGISTERS = (
+    "let each thread compute several results from values in registers, so that it reads each value of its tiles less often; "
+    "avoid bank conflicts of shared memory; use wider loads (float4)"
+)
 _SPARE = 0.7  # of the busy cache's share: with less, memory behind it does not limit
 _OF_UNIT = {
     "sm_throughput": "only fewer or cheaper instructions make it faster",
@@ -99,7 +111,8 @@ def of(trace: Trace, row: Mapping[str, Any]) -> Limit | None:
     launch = launches.of(trace, row)
     starved = unit == "l1_throughput" and launch.is_too_small and (launch.active is None or launch.active < counters.OFTEN)
     if busy and busy[unit] >= _BUSY[unit] and not starved:
-        return _of_unit(name, unit, busy, arithmetic if "sm_throughput" in busy or tensor else None)
+        known = arithmetic if "sm_throughput" in busy or tensor else None
+        return _of_unit(name, unit, busy, known, _remedy(trace, unit, launch, row))
     if starved and launch.active is None:
         del busy["l1_throughput"]  # what it is of all cycles is unknown
     return _waiting(name, launch, row, busy, max(pipe, tensor))
@@ -110,14 +123,15 @@ def _waiting(name: str, launch: launches.Launch, row: Mapping[str, Any], busy: M
     wait = _waits(launch, row)
     if wait is None:
         return None
-    most, but = _most(row, busy, pipe, without_cache=False), ""
+    most, unit = _most(row, busy, pipe, without_cache=False), "its busiest unit"
     idle = f"{name} keeps no unit busy" if most < min(_BUSY.values()) else f"{name} keeps its units only partly busy"
     remedy = wait.remedy
     if wait.of_grid and _keeps_cache_busy(row, busy):
-        most, but, remedy = _most(row, busy, pipe, without_cache=True), " but the L1 cache", f"{remedy}. {_THEN_CACHE}"
+        most, remedy = _most(row, busy, pipe, without_cache=True), f"{remedy}. {_THEN_CACHE}"
+        unit = "its busiest unit (the L1 cache aside)"
     if most >= _REACHED:
         return None
-    estimate = f"if its busiest unit{but} reached {_REACHED:.0%} of its peak"
+    estimate = f"if {unit} reached {_REACHED:.0%} of its peak"
     evidence = _evidence(launch, row, wait.of_grid)
     return Limit(f"{idle}: {wait.why}", remedy, 1 - most / _REACHED, estimate, evidence, wait.of_grid, wait.unclear)
 
@@ -144,17 +158,32 @@ def called(kernel: object) -> str:
     return "the kernel" if name.startswith("(kernel ") else name
 
 
-def _of_unit(name: str, unit: str, busy: Mapping[str, float], arithmetic: float | None) -> Limit:
+def _is_tiled(trace: Trace, kernel: str) -> bool:
+    """Return whether a kernel keeps data in shared memory, by its launches or its name."""
+    used = trace.kernels["shared_memory"][(trace.kernels["name"] == kernel).fillna(False).to_numpy(bool)]
+    return bool((used > 0).any()) or re.search(_TILED, kernel.split("(")[0]) is not None
+
+
+def _remedy(trace: Trace, unit: str, launch: launches.Launch, row: Mapping[str, Any]) -> str:
+    """Return what to do about a busy unit: a kernel that has tiles in shared memory already needs other ones."""
+    if unit != "l1_throughput" or not _is_tiled(trace, str(row["kernel"])):
+        return _OF_UNIT[unit]
+    small = 0 < launch.threads <= _FEW_THREADS
+    return _LARGER_TILES.format(many(launch.threads, "thread")) if small else _MORE_IN_REGISTERS
+
+
+def _of_unit(name: str, unit: str, busy: Mapping[str, float], arithmetic: float | None, remedy: str) -> Limit:
     """Return the limit of a kernel that keeps the device's memory or a cache busy. arithmetic: its share, None if unknown."""
     what, share = counters.UNITS[unit], busy[unit]
     title = f"{name} keeps the {what} busy, {share:.0%} of its peak"
     others = max([arithmetic or 0.0, *(other for key, other in busy.items() if key not in (unit, "sm_throughput"))])
     if unit == "dram_throughput" or others >= _SPARE * share:
-        return Limit(title, _OF_UNIT[unit])
+        return Limit(title, remedy)
     if arithmetic is None:
-        return Limit(title, _OF_UNIT[unit], _HALF, "half of it, as the counters do not show how busy arithmetic is")
+        return Limit(title, remedy, _HALF, "half of it, as the counters do not show how busy arithmetic is")
     saves, estimate = 1 - others / share, f"if the {what} were no busier than the next unit"
-    return Limit(f"{title}, and little else", _OF_UNIT[unit], saves, estimate)
+    title += ", and little else" if others < _LITTLE else f", while the next unit reaches {others:.0%}"
+    return Limit(title, remedy, saves, estimate)
 
 
 def _waits(launch: launches.Launch, row: Mapping[str, Any]) -> _Wait | None:
@@ -208,10 +237,17 @@ def _evidence(launch: launches.Launch, row: Mapping[str, Any], of_grid: bool) ->
         said += [f"Its blocks fill {counters.percent(launch.waves)} of what the device can hold at once."] if launch.waves else []
     if counters.rarely_active(row) and (launch.idle_processors or not of_grid):
         said.append(f"Multiprocessors are active in {counters.percent(row['active'])} of the cycles, the mean of all.")
-    if theoretical:
-        said.append(f"Resident warps: at most {theoretical:.0%} of what a multiprocessor can hold{_limited(launch.occupancy)}.")
-    said += [f"On average {achieved:.0%} are resident."] if achieved else []
+    said += _residence(theoretical, achieved, launch.occupancy)
     return [*said, *([f"Of 32 threads of a warp {active:.3g} are active."] if active and active < _DIVERGED else [])]
+
+
+def _residence(theoretical: float, achieved: float, limit: occupancy.Occupancy | None) -> list[str]:
+    """Say how many of the warps that a multiprocessor can hold are there at once: on average, and at most by the launch."""
+    of = "of the warps that it can hold"
+    could = f"its registers, shared memory and blocks allow {theoretical:.0%}{_limited(limit)}" if theoretical else ""
+    if achieved:
+        return [f"On average a multiprocessor holds {achieved:.0%} {of}{'; ' + could if could else ''}."]
+    return [f"A multiprocessor holds at most {theoretical:.0%} {of}{_limited(limit)}."] if theoretical else []
 
 
 def _on(launch: launches.Launch) -> str:

@@ -508,6 +508,9 @@ _LIBRARIES = (
     Rule(r"^(?!at::native).*(?i:rms_?norm|layer_?norm|group_?norm|\bln_(?:fwd|bwd)_|_norm_(?:fwd|bwd))",
          None, "normalisation", None,
          "void vllm::rms_norm_kernel<c10::BFloat16, 8, 2>(c10::BFloat16*, c10::BFloat16 const*, long, …"),
+    # a product that unpacks quantised weights as it reads them
+    Rule(r"^(?!at::native|quantized::)(?:void +)?(?:[^<(,]*::)?(?i:quant(?:ized?)?_?(?:gem[vm]|mat_?(?:mul|vec)|mul_?mat))",
+         None, "gemm", "dequantised weights", "quantized_gemv_q6_k"),
     Rule(r"^(?!at::native|quantized::).*(?i:quantize|quant_kernel|_quant_|dequant|scaled_fp8|cast_transpose)",
          None, "cast", "quantisation",
          "void vllm::scaled_fp8_quant_kernel_strided<c10::BFloat16, c10::Float8_e4m3fn>(c10::Float8_e4m3fn*, …"),

@@ -40,6 +40,10 @@ _FETCH_LESS = {
     "": "fetch fewer results: each .numpy(), .item() and print of a tensor copies it to the host; keep results on the device "
     "until many of them, or their sum, are fetched at once; fetch smaller types, converted on the device",
 }
+_FIRST_USE = (
+    "use the device once before the timed part, as MXNet's first copies wait until the device is ready; see what is left then: "
+)
+_FEW_COPIES, _FIRST_NS = 8, 10_000_000  # MXNet's first copies: so few, each so long, if bytes are unknown
 _EARLIER = "; they already run on a separate stream, from pinned memory: start them earlier (prefetch more batches)"
 _DECODE = ", or send encoded data, and decode and convert it on the device"
 _WEIGHTS = (
@@ -55,6 +59,8 @@ _GAINS = 0.1  # of the copies' time: pinned memory that saves less is no advice
 _FASTER = 2.3  # pinned over pageable if bytes or link are unknown: 57.2 over 25.2 GB/s, one program on one H100
 _GATHER = "copy many values at once: gather them where they are, or keep them there"
 _MANY, _SHORT_NS = 100, 3_000  # with so many copies so short, their number is what takes the time
+_LONG = 1_000_000  # ns a copy: any link moves a megabyte in that time
+_MAKES = r"(?i)^(?:cuda|hip|cu)Memcpy"  # calls that copy
 _LARGE = 1_000_000  # bytes a copy: from this size on, pinned or pageable memory decides its rate
 _START = 2_000  # ns that a copy takes at least
 _SEEN = 1_000  # ns: less time counts as none in the text
@@ -88,8 +94,9 @@ def exposed(subject: Subject) -> list[Advice]:
     if words.time_of(pageable) > ns / 2 and (pinned >= _GAINS * ns or room >= _LITTLE * ns):
         title, remedy = "copies from or to pageable memory hold up the device", words.text(subject, _PINNED)
         remedy = remedy if subject.timeline or room >= _LITTLE * ns else f"{remedy}; {fewer}"
-        saves = pinned + min(ns - pinned, room)
-        estimate = f"{words.duration(pinned)} by {said}; {beside}"
+        hidden = min(ns - pinned, room)
+        saves = pinned + hidden
+        estimate = f"{words.duration(pinned)} by {said}; {_more(hidden, room)}"
     elif room < _LITTLE * ns:
         title, remedy = "copies between host and device take longer than computation can hide", fewer
         remedy += _both_ways(subject, rows)
@@ -108,11 +115,15 @@ def exposed(subject: Subject) -> list[Advice]:
     elif not subject.timeline and _is_pageable(subject, rows):
         title, remedy = "copies between host and device use memory that is not pinned", words.text(subject, _PINNED)
         saves, said = _pinning(subject, rows)
+        remedy = f"{remedy}; {fewer}"
         estimate = f"by {said}; the capture has no call that pins memory"
     elif not subject.timeline and words.time_of(pageable) > ns / 2:
         title = "copies from or to pageable memory take time; totals do not show whether computation hides it"
     elif not subject.timeline:
         title = "copies between host and device take time; totals do not show whether computation hides it"
+    if _is_first_use(subject, rows):
+        title, remedy = "copies to the device include its first use", _FIRST_USE + remedy
+        saves, estimate = ns, "all of it at most, as totals do not show how long these copies take later"
     weights, again = _weights(subject)
     if weights * 2 > float(rows["duration_ns"].sum()):
         title, remedy = "large tensors are copied to the device again in each step", _WEIGHTS
@@ -121,6 +132,22 @@ def exposed(subject: Subject) -> list[Advice]:
     which = "Copies that nothing hides" if subject.timeline else "Copies"
     evidence = [*small, f"{which} take {words.share(subject, ns)} {subject.per}: {_listed(rows)}.", *_rate(rows)]
     return [Advice("copies", title, saves, estimate, evidence, remedy, words.text(subject, _LINK), words.ids(rows))]
+
+
+def _more(hidden: float, room: float) -> str:
+    """Say how much hiding copies behind computation saves beside pinned memory; room: of computation without copies."""
+    if room < _SEEN:
+        return "no computation is left to hide copies behind"
+    free = f"the {words.duration(room)} of computation during which nothing is copied yet"
+    return f"up to {words.duration(hidden)} more if what is left of the copies hides behind {free}"
+
+
+def _is_first_use(subject: Subject, rows: pd.DataFrame) -> bool:
+    """Return whether these are MXNet's few copies of a short recording, each so long that it rather waits for the device."""
+    count, ns = float(rows["count"].sum()), float(rows["duration_ns"].sum())
+    moved = float(rows["bytes"].sum(skipna=True)) if "bytes" in rows else 0.0
+    of_mxnet = subject.framework == "mxnet" and not subject.timeline and not moved
+    return of_mxnet and 0 < count <= _FEW_COPIES and ns >= _FIRST_NS * count
 
 
 def _across(subject: Subject) -> tuple[str, ...]:
@@ -213,10 +240,16 @@ def _small(rows: pd.DataFrame) -> list[str]:
 
 
 def _is_pageable(subject: Subject, rows: pd.DataFrame) -> bool:
-    """Return whether large copies were made and no call in the totals pins memory."""
-    calls, count = call_totals.sums(subject.trace), float(rows["count"].sum())
+    """Return whether large copies were made and no call in the totals pins memory.
+
+    If bytes are unknown, copies that take long are large; the calls that make them must be listed, so that others are, too.
+    """
+    calls, count = call_totals.sums(subject.trace), max(float(rows["count"].sum()), 1)
+    if not len(calls) or len(call_totals.named(calls, call_totals.PINNED)):
+        return False
     moved = float(rows["bytes"].sum(skipna=True)) if "bytes" in rows else 0.0
-    return bool(len(calls)) and not len(call_totals.named(calls, call_totals.PINNED)) and moved > _LARGE * max(count, 1)
+    long = not moved and float(rows["duration_ns"].sum()) > _LONG * count and len(call_totals.named(calls, _MAKES))
+    return moved > _LARGE * count or bool(long)
 
 
 def _room(subject: Subject) -> float:

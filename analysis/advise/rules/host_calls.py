@@ -15,6 +15,7 @@ _MANY = 100  # calls: fewer may be start-up
 _OFTEN, _LAUNCH_NS = 1000, 5000  # kernels; what a launch takes on the host, ns
 _SHARE = 0.1  # of the sum of the device's work
 _NAMED = 3
+_NOTABLE = 0.02  # of the calls' time: longest calls that take more are told
 _TAKES = r"(?i)^(?:cuda|hip)Malloc|^cuMemAlloc"
 _UPLOADS = r"(?i)^cu(?:da)?MemcpyHtoD|^hipMemcpyHtoD", "host to device"
 _DOWNLOADS = r"(?i)^cu(?:da)?MemcpyDtoH|^hipMemcpyDtoH", "device to host"
@@ -84,9 +85,8 @@ def launches(subject: Subject) -> list[Advice]:
     launched, spent = float(calls["count"].sum()), float(calls["later_ns"].sum())
     if min(count, launched) < _MANY or spent / launched < ns / count:
         return []
-    evidence = [
-        f"{_listed(calls)}: {words.duration(spent / launched)} each on average, and a kernel takes {words.duration(ns / count)}."
-    ]
+    each = f"{words.duration(spent / launched)} each on average"
+    evidence = [f"{_listed(calls)}: {each}, and a kernel takes {words.duration(ns / count)}."]
     remedy = "launch all kernels of a step as one graph (CUDA graph, HIP graph), or use fewer and larger kernels"
     title = "kernels are shorter than the calls that launch them"
     return [Advice("host-bound", title, spent - ns, _BESIDE, evidence, remedy, words.text(subject, _GRAPHS))]
@@ -118,10 +118,15 @@ def _calls(subject: Subject, pattern: str) -> pd.DataFrame:
 
 
 def _listed(calls: pd.DataFrame) -> str:
-    """List the calls that take longest, with their number, and their time without the longest single call."""
+    """List the calls that take longest, with their number and time, and what is left without the longest single ones."""
     longest = calls.sort_values("later_ns", ascending=False)[:_NAMED]
-    numbers = zip(longest.index, longest["count"].tolist(), longest["later_ns"].tolist(), strict=True)
-    return ", ".join(f"{count:,.0f} x {name} ({words.duration(ns)})" for name, count, ns in numbers)
+    numbers = zip(longest.index, longest["count"].tolist(), longest["ns"].tolist(), strict=True)
+    listed = ", ".join(f"{count:,.0f} x {name} ({words.duration(ns)})" for name, count, ns in numbers)
+    later = float(calls["later_ns"].sum())
+    if later > (1 - _NOTABLE) * float(calls["ns"].sum()):
+        return listed
+    which = "of each, which may include" if len(calls) > 1 else "call, which may include"
+    return f"{listed}; without the longest {which} the first use of the device, {words.duration(later)}"
 
 
 RULES: tuple[Rule, ...] = (allocations, creations, launches)

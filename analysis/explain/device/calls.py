@@ -57,19 +57,14 @@ def _of_all(case: DeviceCase) -> str | None:
 
 
 def _most_in(case: DeviceCase, delta: float) -> str | None:
-    """Return the operator with most of the host's extra time, with what it calls, that hardly takes any on the other side."""
-    tables = [side.trace.totals for side in (case.a, case.b)]
-    rows = [table[(table["table"] == "operators").to_numpy(bool)] for table in tables]
-    mine, other = (
-        one.groupby("name", observed=True)["duration_ns"].sum().astype(float) for one in rows[:: -1 if delta > 0 else 1]
-    )
-    apart = mine.sub(other, fill_value=0.0)
-    if apart.empty or apart.max() < _HALF * abs(delta):
+    """Return the operator with most of the host's own extra time, which hardly takes any on the other side; None if none has."""
+    sides = (case.b, case.a) if delta > 0 else (case.a, case.b)
+    mine, other = ({name: one["ns"] for name, one in (side.facts.get("host_own") or {}).items()} for side in sides)
+    name = max(mine, key=lambda one: mine[one] - other.get(one, 0), default=None)
+    if name is None or mine[name] < _HALF * abs(delta) or other.get(name, 0) > _LEAST * mine[name]:
         return None
-    name = str(apart.idxmax())
-    if float(other.get(name, 0.0)) > _LEAST * float(mine[name]):
-        return None
-    return f"{name} ({words.duration(float(mine[name]))} in {(case.b if delta > 0 else case.a).name}, with what it calls)"
+    place = sides[0].facts["host_own"][name]["place"]
+    return f"{name} ({words.duration(mine[name])} in {sides[0].name}{f', called at {place}' if place else ''})"
 
 
 def _of_calls(case: DeviceCase) -> str | None:

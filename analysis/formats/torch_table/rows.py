@@ -75,6 +75,10 @@ class TableRows:
             return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
         return text_tables.nanoseconds(printed.decimal_points(self.rows[column]), "us")
 
+    def texts(self, column: str) -> pd.Series:
+        """Return a column's texts; all null if the table has no such column."""
+        return (self.rows[column] if column in self.rows else pd.Series(None, index=self.rows.index)).astype("string")
+
     def unreadable(self, column: str) -> Flags:
         """Return which rows lack a time in a column; none if the table lacks the column."""
         return self.ns(column).isna().to_numpy(dtype=bool) & (column in self.rows)

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.files import text_tables
@@ -41,8 +42,9 @@ _OF_DEVICE = re.compile(r"(?:Self )?(?P<device>[A-Z][A-Z0-9]*)(?: total| time av
 _KNOWN = {
     "Name": "name", "Self CPU": "self_cpu", "Self CPU total": "self_cpu", "CPU total": "cpu", "CPU time": "cpu_average",
     "CPU time avg": "cpu_average", "Self CPU %": "self_cpu_share", "# of Calls": "count", "Number of Calls": "count",
-    "Calls": "count", "Input Shapes": "shapes",
+    "Calls": "count", "Input Shapes": "shapes", "Source Location": "source",
 }  # fmt: skip
+_NOT_OWN = r"^$|^<|^(?:\S*/)?torch/|^nn\.Module: |^\.\.\."  # built-in functions, PyTorch itself, modules
 _SHARE = re.compile(r"%$|time avg$")
 _BELOW = 6  # lines below a table that may have its sums
 _LONGEST = 1 << 14  # characters of a heading
@@ -200,8 +202,18 @@ def _named(heading: int, names: list[str], frame: pd.DataFrame, unread: int, tot
     rows = frame[list(kept)].set_axis(list(kept.values()), axis=1)
     others = [name for name in names if name not in known and not _SHARE.search(name)]
     named_rows = rows["name"].notna() if "name" in rows else np.zeros(len(rows), dtype=bool)
+    if "source" in rows:
+        rows = rows.assign(source=_callers(rows["source"], np.asarray(named_rows, dtype=bool)))
     named = rows[named_rows].reset_index(drop=True)  # rows without a name continue a stack
     return OperatorTable(heading + 1, named, device, others, totals, unread)
+
+
+def _callers(sources: pd.Series, begins: npt.NDArray[np.bool_]) -> pd.Series:
+    """Return for each row that begins a stack the innermost line of it that is the program's own; null if there is none."""
+    stacks = pd.Series(np.cumsum(begins), index=sources.index)
+    own = sources[~sources.astype("string").str.strip().str.contains(_NOT_OWN).fillna(True).to_numpy(bool)]
+    first = own.astype("string").str.strip().groupby(stacks[own.index]).first()
+    return stacks.map(first)
 
 
 def _names(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:

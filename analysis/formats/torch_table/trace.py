@@ -27,6 +27,7 @@ _SHARED = 2  # rows with the same printed times by which two tables are taken fo
 _MOST = 0.5  # of the time in no row: a smaller part is not given to an operator
 _SAME = 0.98  # of the largest part: operators that wrap one another have about the same
 _CUT = r"\.\.\.$"
+_MOST_OWN = 50  # operators whose own time on the host is kept
 _NEITHER = "the table has neither own time on a device nor operators' own time on the CPU"
 _ONLY_COPIES = "the rows that count are copies; none is a kernel"
 CALLS_UNKNOWN = "the table does not print the calls: a row counts as one execution"
@@ -64,11 +65,32 @@ def read(path: Path) -> Trace:
     host = [reader.rows.host_total for reader in readers]
     if None not in host:
         trace.info["host_ns"] = sum(ns for ns in host if ns)
+    if own := _host_own([reader.rows for reader in readers if reader.rows.device]):
+        trace.info["host_own"] = own
     if not len(trace.kernels) and not len(trace.totals) and not len(trace.copies):
         raise EvidenceError(f"{path}, {_nothing(result)}; print it again")
     if not len(trace.kernels):
         trace.info["unavailable"]["kernels"] = _ONLY_COPIES if len(trace.copies) else _NEITHER
     return trace
+
+
+def _host_own(tables: list[TableRows]) -> dict[str, dict[str, Any]]:
+    """Return the host's own time (ns) in the operators that take most of it, and the program's line around each, if printed."""
+    parts = [
+        pd.DataFrame({"name": rows.name, "ns": rows.ns("self_cpu"), "place": rows.texts("source")})[rows.operators & rows.host]
+        for rows in tables
+    ]
+    found = pd.concat(parts).dropna(subset=["ns"]) if parts else pd.DataFrame()
+    if found.empty:
+        return {}
+    found = found.sort_values("ns", ascending=False, kind="stable")
+    groups = found.groupby(found["name"].astype(str), sort=False)
+    sums = groups["ns"].sum().sort_values(ascending=False, kind="stable").head(_MOST_OWN)
+    places = groups["place"].first().reindex(sums.index)
+    return {
+        str(name): {"ns": int(ns), "place": None if pd.isna(place) else str(place)}
+        for name, ns, place in zip(sums.index, sums, places, strict=True)
+    }
 
 
 def _nothing(result: list[OperatorTable]) -> str:

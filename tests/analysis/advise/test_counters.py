@@ -31,8 +31,9 @@ def test_registers_limit_the_warps(tmp_path):
     assert one["title"] == "stencil keeps no unit busy: registers limit its warps to 12%"
     assert one["saves_ns"] == pytest.approx(30e6 * (1 - 32 / 90), rel=1e-6)
     assert one["evidence"][2:] == [
-        "Resident warps: at most 12% of what a multiprocessor can hold, limited by registers.", "On average 12% are resident.",
-    ]  # fmt: skip
+        "On average a multiprocessor holds 12% of the warps that it can hold; its registers, shared memory and blocks allow 12%, "
+        "limited by registers."
+    ]
     assert one["remedy"].startswith("use fewer registers")
 
 
@@ -134,13 +135,13 @@ def test_blocks_that_leave_multiprocessors_idle_are_named_before_their_busy_cach
         "gather keeps its units only partly busy: its grid is too small (32 blocks, 8 of 40 multiprocessors idle)"
     )
     assert one["saves_ns"] == pytest.approx(0.96e6 * (1 - 13.2 / 90), rel=1e-3)
-    assert one["estimate"] == "if its busiest unit but the L1 cache reached 90% of its peak"
+    assert one["estimate"] == "if its busiest unit (the L1 cache aside) reached 90% of its peak"
     assert one["evidence"][2:] == [
         "It is launched in 32 blocks of 128 threads on 40 multiprocessors.",
         "Its blocks fill 10% of what the device can hold at once.",
         "Multiprocessors are active in 67% of the cycles, the mean of all.",
-        "Resident warps: at most 100% of what a multiprocessor can hold.",
-        "On average 11% are resident.",
+        "On average a multiprocessor holds 11% of the warps that it can hold; its registers, shared memory and blocks allow "
+        "100%.",
     ]
     assert "launch more blocks" in one["remedy"]
     assert "coalescing" in one["remedy"]
@@ -150,7 +151,7 @@ def test_a_small_grid_that_saturates_every_l1_cache_is_limited_by_it(tmp_path):
     """Half of a wave, but multiprocessors are active throughout: more blocks would wait for the same cache."""
     page = launch("rows(float *)", speed("3.84", 2, 18, 17, 99, active=0.99), launched(32, waves=0.5))
     (one,) = advised(tmp_path, page)["advice"]
-    assert one["title"] == "rows keeps the L1 cache busy, 98% of its peak, and little else"
+    assert one["title"] == "rows keeps the L1 cache busy, 99% of its peak, and little else"
 
 
 def test_a_small_grid_that_saturates_memory_is_no_finding(tmp_path):
@@ -185,3 +186,21 @@ def test_a_rule_of_nsight_compute_is_quoted_where_counters_do_not_tell(tmp_path)
 def test_a_page_without_names_speaks_of_the_kernel(tmp_path):
     (one,) = advised(tmp_path, speed("3.28", 3.12, 29, 43, 99.6))["advice"]
     assert one["title"] == "the kernel keeps the L1 cache busy, 100% of its peak, and little else"
+
+
+TILED = launch("gemm_tiled(float *)", speed("0.969", 51, 1, 34, 93, active=0.98), block="(8, 8, 1)")
+
+
+def test_small_tiles_are_told_to_a_kernel_that_is_tiled(tmp_path):
+    (one,) = advised(tmp_path, TILED)["advice"]
+    assert one["title"] == "gemm_tiled keeps the L1 cache busy, 93% of its peak, while the next unit reaches 51%"
+    assert one["remedy"].startswith("its blocks of 64 threads are small")
+
+
+@pytest.mark.parametrize(
+    ("name", "block", "remedy"),
+    [("gemm_tiled", "(16, 16, 1)", "let each thread compute several results"), ("gemm", "(8, 8, 1)", "let neighbouring threads")],
+)
+def test_larger_tiles_and_kernels_without_tiles_have_other_remedies(tmp_path, name, block, remedy):
+    page = TILED.replace("gemm_tiled", name).replace("(8, 8, 1)", block)
+    assert advised(tmp_path, page)["advice"][0]["remedy"].startswith(remedy)

@@ -152,5 +152,5 @@ def test_products_of_one_size_are_not_doubted(tmp_path):
 def test_a_kernel_without_a_name_is_called_it(tmp_path):
     a, b = speed("3.28", 3.12, 29, 43, 99.6, active=0.995), speed("0.77", 13, 90, 94, 27, active=0.97)
     evidence, _ = told(tmp_path, a, b)
-    assert "In A, it keeps the L1 cache busy, 99% of its peak, and little else." in evidence
+    assert "In A, it keeps the L1 cache busy, 100% of its peak, and little else." in evidence
     assert not any("without a name" in sentence for sentence in evidence)

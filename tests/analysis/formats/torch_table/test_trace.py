@@ -226,3 +226,21 @@ def test_calls_that_copy_are_copies_of_the_host(tmp_path):
     ]  # fmt: skip
     kernels = read(tmp_path, printed(heading, rows)).kernels.set_index("name")["kind"]
     assert kernels[["masking", "cudaMemcpyAsync", "aten::mm"]].tolist() == ["unknown", "copy", "gemm"]
+
+
+def test_the_hosts_own_time_and_the_programs_line_of_operators(tmp_path):
+    """A stack goes on in rows without a name; its innermost line of the program's own counts."""
+    heading = ["Name", "Self CPU", "CPU total", "Self XPU", "XPU total", "# of Calls", "Source Location"]
+    rows = [
+        ("aten::copy_", "62.000s", "124.000s", "20.000us", "40.000us", "12", "<built-in method to of Tensor object at 0x7>"),
+        ("", "", "", "", "", "", "torch/nn/functional.py(9): pad"),
+        ("", "", "", "", "", "", "net/wan.py(168): embed"),
+        ("", "", "", "", "", "", "net/wan.py(645): forward"),
+        ("aten::copy_", "1.000s", "1.000s", "10.000us", "10.000us", "3", "net/other.py(3): load"),
+        ("aten::mm", "5.000ms", "5.000ms", "1.000s", "1.000s", "9", "torch/nn/modules/module.py(1777): _call_impl"),
+    ]
+    path = tmp_path / "table.txt"
+    path.write_text(printed(heading, rows, ["Self CPU time total: 63.005s", "Self XPU time total: 1.000s"], width=48))
+    own = captures.read(path).info["host_own"]
+    assert own["aten::copy_"] == {"ns": 63_000_000_000, "place": "net/wan.py(168): embed"}
+    assert own["aten::mm"] == {"ns": 5_000_000, "place": None}

@@ -1,0 +1,113 @@
+"""In PyTorch's totals, an operator that keeps the host far longer than the device works on it: copies, mostly."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from kernelscope.analysis.advise import words
+from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.rules import host_totals
+from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.attribution import call_totals
+
+_TIMES = 10.0  # times the device's work: an operator that only launches it, or waits for it alone, takes less
+_MUCH = 0.2  # of the device's work, and of the host's time
+_LONG_CALL = 1_000_000  # ns a call: dispatch and a launch take far less
+_WAITED = 0.5  # of the operator's time: calls that wait, which other advice names
+_COPIES = r"^aten::(?:copy_|_to_copy|to|_local_scalar_dense|item)$"
+_CALLS_TELL = ("cuda", "rocm")  # on these devices, waiting is a call of its own, and not the operator's own time
+_COPYING = (
+    "find what triggers these copies: results that are fetched (.item(), .cpu(), .tolist(), print), tensors that the program "
+    "makes on the host for each use, and types that the device lacks (float64), which the host converts; make such tensors once, "
+    "on the device, in float32; pass with_stack=True, and print with group_by_stack_n=5, to see their lines"
+)
+_OTHER = "warm up before you record; if it stays as long, the host computes it: find which types or sizes the device lacks"
+
+
+@dataclass(frozen=True)
+class _Held:
+    """An operator's time on the host in ns, its calls, its own work on the device in ns, and whether ns is its own time.
+
+    call_ns: the mean of its calls, with all that they call. place: the line that calls it, None if it was not printed.
+    """
+
+    name: str
+    ns: float
+    count: float
+    call_ns: float
+    device_ns: float
+    own: bool
+    place: str | None
+
+
+def held_up(subject: Subject) -> list[Advice]:
+    """An operator takes far longer on the host than its work on the device."""
+    host_ns = float(subject.trace.info.get("host_ns") or 0)
+    if subject.timeline or subject.on_host or subject.framework != "pytorch" or host_totals.takes_longer(subject):
+        return []
+    one = _longest(subject, host_ns)
+    if one is None:
+        return []
+    saves = one.ns - one.device_ns
+    upper = "" if one.own else "up to "  # calls within one another count twice
+    of = f" of {words.duration(host_ns)}" if host_ns else ""
+    return [
+        Advice(
+            "host-bound",
+            f"the host is in {one.name} far longer than the device works on it",
+            saves,
+            "the operator's time on the host less its work on the device, if the device does nothing else meanwhile: totals do "
+            "not show whether the host computes or only waits there for earlier work",
+            [
+                f"The host is in {one.name} for {upper}{words.duration(one.ns)}{of}, in {words.count(one.count)} calls of "
+                f"{words.duration(one.call_ns)} on average with all that they call; the device works on it for "
+                f"{words.duration(one.device_ns)}.",
+                *([f"It is called at {one.place}."] if one.place else []),
+            ],
+            _COPYING if re.search(_COPIES, one.name) else _OTHER,
+            "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+            last=one.ns < subject.step_ns,
+        )
+    ]
+
+
+def _longest(subject: Subject, host_ns: float) -> _Held | None:
+    """Return the operator that holds the host up longest, if its time is noticeable."""
+    totals = subject.trace.totals
+    mine = totals[((totals["table"] == "operators") & totals["count"].gt(0)).fillna(False).to_numpy(bool)]
+    sums = mine.groupby(mine["name"].astype("string"))[["count", "duration_ns"]].sum().astype(float)
+    found = [_held(subject, str(name), row, host_ns) for name, row in sums.iterrows()]
+    least = _MUCH * max(subject.step_ns, host_ns)
+    kept = [one for one in found if one and one.ns > max(least, _TIMES * one.device_ns, _LONG_CALL * one.count)]
+    return max(kept, key=lambda one: one.ns, default=None)
+
+
+def _held(subject: Subject, name: str, sums: pd.Series, host_ns: float) -> _Held | None:
+    """Return an operator that has work on the device of its own; None if it has none, or waits may explain its time.
+
+    Others call operators, whose work on the device they also wait for.
+    """
+    rows = subject.rows[(subject.rows["operator"] == name).fillna(False).to_numpy(bool)]
+    known: dict[str, Any] = (subject.trace.info.get("host_own") or {}).get(name) or {}
+    if rows.empty or (not known and subject.device.startswith(_CALLS_TELL)):
+        return None
+    total = float(sums["duration_ns"])
+    ns = float(known.get("ns") or (min(total, host_ns) if host_ns else total))
+    waited = 0.0 if known else _waited(subject)
+    if waited > _WAITED * ns:
+        return None
+    count = float(sums["count"])
+    return _Held(name, ns, count, total / count, float(words.time_of(rows)), bool(known), known.get("place"))
+
+
+def _waited(subject: Subject) -> float:
+    """Return how long the host was in calls that wait for the device, or ask for its properties."""
+    calls = call_totals.sums(subject.trace)
+    return float(calls["ns"].sum() - call_totals.of_the_host(calls)["ns"].sum())
+
+
+RULES: tuple[Rule, ...] = (held_up,)
