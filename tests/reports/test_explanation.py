@@ -193,7 +193,7 @@ def test_faster_noise_and_no_interval_are_said(explained):
     assert first(significant=False, wall_interval_ns=[-7_240_000, 18_640_000]) == (
         "tensorflow and cntk cannot be told apart: 6.19 → 11.89 ms, +5.70 ms per step; 95% interval -7.24 to 18.64 ms"
     )
-    assert "11.89 ms; no interval: one recording per side; largest cause: " in first(wall_interval_ns=None)
+    assert "11.884 ms; no interval: one recording per side; largest cause: " in first(wall_interval_ns=None)
     assert "no interval: one restart only; " in first(wall_interval_ns=None, a={**explained["a"], "restarts": 1})
     same = {"wall_delta_ns": 0, "b": {**explained["b"], "step_ns": explained["a"]["step_ns"]}, "wall_interval_ns": None}
     assert first(**same).startswith("cntk and tensorflow take the same time: 6.19 → 6.19 ms")

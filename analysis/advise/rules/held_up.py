@@ -12,14 +12,11 @@ from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.rules import host_totals
 from kernelscope.analysis.advise.subject import Subject
-from kernelscope.analysis.attribution import call_totals
 
 _TIMES = 10.0  # times the device's work: an operator that only launches it, or waits for it alone, takes less
 _MUCH = 0.2  # of the device's work, and of the host's time
 _LONG_CALL = 1_000_000  # ns a call: dispatch and a launch take far less
-_WAITED = 0.5  # of the operator's time: calls that wait, which other advice names
 _COPIES = r"^aten::(?:copy_|_to_copy|to|_local_scalar_dense|item)$"
-_CALLS_TELL = ("cuda", "rocm")  # on these devices, waiting is a call of its own, and not the operator's own time
 _COPYING = (
     "find what triggers these copies: results that are fetched (.item(), .cpu(), .tolist(), print), tensors that the program "
     "makes on the host for each use, and types that the device lacks (float64), which the host converts; make such tensors once, "
@@ -30,7 +27,7 @@ _OTHER = "warm up before you record; if it stays as long, the host computes it: 
 
 @dataclass(frozen=True)
 class _Held:
-    """An operator's time on the host in ns, its calls, its own work on the device in ns, and whether ns is its own time.
+    """An operator's own time on the host in ns, its calls, and its own work on the device in ns.
 
     call_ns: the mean of its calls, with all that they call. place: the line that calls it, None if it was not printed.
     """
@@ -40,7 +37,6 @@ class _Held:
     count: float
     call_ns: float
     device_ns: float
-    own: bool
     place: str | None
 
 
@@ -53,7 +49,6 @@ def held_up(subject: Subject) -> list[Advice]:
     if one is None:
         return []
     saves = one.ns - one.device_ns
-    upper = "" if one.own else "up to "  # calls within one another count twice
     of = f" of {words.duration(host_ns)}" if host_ns else ""
     return [
         Advice(
@@ -63,7 +58,7 @@ def held_up(subject: Subject) -> list[Advice]:
             "the operator's time on the host less its work on the device, if the device does nothing else meanwhile: totals do "
             "not show whether the host computes or only waits there for earlier work",
             [
-                f"The host is in {one.name} for {upper}{words.duration(one.ns)}{of}, in {words.count(one.count)} calls of "
+                f"The host is in {one.name} for {words.duration(one.ns)}{of}, in {words.count(one.count)} calls of "
                 f"{words.duration(one.call_ns)} on average with all that they call; the device works on it for "
                 f"{words.duration(one.device_ns)}.",
                 *([f"It is called at {one.place}."] if one.place else []),
@@ -80,34 +75,24 @@ def _longest(subject: Subject, host_ns: float) -> _Held | None:
     totals = subject.trace.totals
     mine = totals[((totals["table"] == "operators") & totals["count"].gt(0)).fillna(False).to_numpy(bool)]
     sums = mine.groupby(mine["name"].astype("string"))[["count", "duration_ns"]].sum().astype(float)
-    found = [_held(subject, str(name), row, host_ns) for name, row in sums.iterrows()]
+    found = [_held(subject, str(name), row) for name, row in sums.iterrows()]
     least = _MUCH * max(subject.step_ns, host_ns)
     kept = [one for one in found if one and one.ns > max(least, _TIMES * one.device_ns, _LONG_CALL * one.count)]
     return max(kept, key=lambda one: one.ns, default=None)
 
 
-def _held(subject: Subject, name: str, sums: pd.Series, host_ns: float) -> _Held | None:
-    """Return an operator that has work on the device of its own; None if it has none, or waits may explain its time.
+def _held(subject: Subject, name: str, sums: pd.Series) -> _Held | None:
+    """Return an operator that has work on the device of its own; None if it has none, or if its own time was not printed.
 
-    Others call operators, whose work on the device they also wait for.
+    Others call operators, whose work on the device they also wait for. Calls that wait for the device have rows of their own.
     """
     rows = subject.rows[(subject.rows["operator"] == name).fillna(False).to_numpy(bool)]
-    known: dict[str, Any] = (subject.trace.info.get("host_own") or {}).get(name) or {}
-    if rows.empty or (not known and subject.device.startswith(_CALLS_TELL)):
-        return None
-    total = float(sums["duration_ns"])
-    ns = float(known.get("ns") or (min(total, host_ns) if host_ns else total))
-    waited = 0.0 if known else _waited(subject)
-    if waited > _WAITED * ns:
+    known: dict[str, Any] | None = (subject.trace.info.get("host_own") or {}).get(name)
+    if rows.empty or not known:
         return None
     count = float(sums["count"])
-    return _Held(name, ns, count, total / count, float(words.time_of(rows)), bool(known), known.get("place"))
-
-
-def _waited(subject: Subject) -> float:
-    """Return how long the host was in calls that wait for the device, or ask for its properties."""
-    calls = call_totals.sums(subject.trace)
-    return float(calls["ns"].sum() - call_totals.of_the_host(calls)["ns"].sum())
+    mean = float(sums["duration_ns"]) / count
+    return _Held(name, float(known["ns"]), count, mean, float(words.time_of(rows)), known.get("place"))
 
 
 RULES: tuple[Rule, ...] = (held_up,)

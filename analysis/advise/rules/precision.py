@@ -124,7 +124,7 @@ def _why_half(rows: pd.DataFrame) -> str:
     """Say why float32 halves the time of these rows: large products are bound by arithmetic, most other kernels by memory."""
     products = rows["kind"].isin(MAIN).fillna(False).to_numpy(bool) & (rows["algorithm"] != "gemv").fillna(True).to_numpy(bool)
     if 2 * words.time_of(rows[products]) > words.time_of(rows):
-        return "as processors compute at least twice as fast in float32 as in float64"
+        return "as float32 is computed at least twice as fast as float64"
     return "as memory-bound kernels move half of the bytes"
 
 

@@ -132,7 +132,7 @@ def test_fused_attention_in_float32(name, found):
     [
         (None, "32 or 64 times the rate on most GeForce", False),
         ("NVIDIA GeForce RTX 3090", "times the peak rate on this device", False),
-        ("NVIDIA H100 PCIe", "move half of the bytes; only if", True),
+        ("NVIDIA H100 PCIe", "computed at least twice as fast as float64; only if", True),
     ],
 )
 def test_what_float64_costs_depends_on_the_device(hardware, said, at_most):

@@ -85,7 +85,7 @@ def test_float64_products_are_bound_by_arithmetic(tmp_path):
         "0x7f8e35ccc080,4000) 2.33s CNR:OFF Dyn:1 FastMM:1 TID:0  NThr:8\n"
     )
     (one,) = ks.advise(write(tmp_path, text))["advice"]
-    assert "compute at least twice as fast" in one["estimate"]
+    assert "computed at least twice as fast" in one["estimate"]
     assert "memory-bound" not in one["estimate"]
 
 
