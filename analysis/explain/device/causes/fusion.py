@@ -14,6 +14,7 @@ _OPTIMIZER = re.compile(r"(?i)multi_tensor|fused_?(?:adam|sgd|lamb|adagrad)|fore
 _COMPILED = re.compile(
     r"(?i)^(?!at::native::).*fused_|^triton_|CudaCodeGen|nvfuser|^kernel\d+$|_fusion|^fusion|^Xla|^_Xla|jit_|TensorIteratorFused"
 )
+_AS_MANY = 2.0  # primitives a post-op, at most: an activation and a sum
 _ATTACHABLE = ("activation", "elementwise")  # kinds of primitives that oneDNN can attach to the one before
 _FEWER = 0.85  # of the launches of small kernels may be left, at most
 _LEAST = {False: 5, True: 3}  # small kernels on the side that has more, by whether both are totals
@@ -71,8 +72,8 @@ def attached(case: DeviceCase) -> Iterator[DeviceFinding]:
     rows = case.kernels(_ATTACHABLE)
     more = rows[f"{many}_count"] - rows[f"{few}_count"]
     rows = rows[((rows[f"{many}_library"] == "onednn") & (more > 0)).fillna(False).to_numpy(bool)]
-    if counts[few] <= counts[many] or rows.empty:
-        return
+    if rows.empty or float(more[rows.index].sum()) > _AS_MANY * (counts[few] - counts[many]):
+        return  # more than post-ops do: other work
     operations = ", ".join(sorted(case.side(few).trace.info["post_ops"]))
     title = (
         f"fusion: {case.side(few).name} computes {operations} within the primitives before (post-ops); "

@@ -58,3 +58,9 @@ def test_equally_many_of_them_are_no_fusion(tmp_path, attributes):
     fewer = log(tmp_path / "fewer.log", matmul(18.0, attributes), RELU.format(ms=13.0))
     more = log(tmp_path / "more.log", matmul(18.0, attributes), RELU.format(ms=13.0), RELU.format(ms=13.0))
     assert [one["cause"] for one in ks.explain(fewer, more)["findings"]] != ["fusion"]
+
+
+def test_more_activations_than_post_ops_are_other_work(tmp_path):
+    fused = log(tmp_path / "fused.log", matmul(18.0, "attr-post-ops:eltwise_relu "))
+    more = log(tmp_path / "more.log", matmul(18.0), *[RELU.format(ms=13.0)] * 5)
+    assert "fusion" not in [one["cause"] for one in ks.explain(fused, more)["findings"]]
