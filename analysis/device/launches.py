@@ -24,7 +24,7 @@ _QUOTED = 320  # characters: later sentences of a rule are left out
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel's longest launch. blocks, threads (of a block), processors, occupied (by its grid, at once): 0 if unknown.
+    """A kernel's longest launch. blocks, threads (of a block), processors: 0 if unknown.
 
     grid, block: sizes such as 4,2,1. library: whose kernel it is. waves: blocks over those that the device holds at once. active:
     the share of all cycles in which multiprocessors were active. occupancy: theoretical. All of these are None if unknown.

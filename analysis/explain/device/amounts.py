@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.alignment import words_of
@@ -81,10 +82,12 @@ def _of_repeats(case: DeviceCase) -> str | None:
 
     Loops of different length, other numbers of samples, or batches of another size look like this.
     """
-    times = _repeats(case)
-    if times is None:
+    if not case.totals or any(case.unlisted_ns(key) for key in SIDES):
         return None
     largest = words.of_both(case.all_kernels())
+    times = _repeats(case, largest)
+    if times is None:
+        return None
     place = int((largest["a_ns"] + largest["b_ns"]).to_numpy(float).argmax())
     counts = [words.count(float(largest[f"{key}_count"].iloc[place])) for key in SIDES]
     took = case.b.account.step_ns / times
@@ -96,11 +99,11 @@ def _of_repeats(case: DeviceCase) -> str | None:
     )
 
 
-def _repeats(case: DeviceCase) -> float | None:
-    """Return how many times as often B executes most kernels, by time, as A does; None if equally often, or unlike."""
-    if not case.totals or any(case.unlisted_ns(key) for key in SIDES):
-        return None
-    sums = words.of_both(case.all_kernels())
+def _repeats(case: DeviceCase, sums: pd.DataFrame) -> float | None:
+    """Return how many times as often B executes most kernels, by time, as A does; None if equally often, or unlike.
+
+    sums: see words.of_both.
+    """
     ratios = (sums["b_count"] / sums["a_count"]).to_numpy(float)
     shares = np.min([sums[f"{key}_ns"] / max(case.side(key).account.step_ns, 1) for key in SIDES], axis=0)
     if len(ratios) < _LEAST:

@@ -142,7 +142,8 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
     interval = _interval(case)
     difference = Difference(delta, interval)
     rows, owner = account_rows.rows(case, findings)
-    plain = [_finding(case, finding, delta, owner) for finding in findings]
+    other_work = amounts.differ(case)
+    plain = [_finding(case, finding, delta, owner, bool(other_work)) for finding in findings]
     abstained, to_find_out = _abstained(case, findings)
     of_faults = [] if any(one.cause == faults.CAUSE for one in findings) else faults.note(case)
     return {
@@ -160,7 +161,7 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
         "replaced": [_replacement(one) for one in case.replaced[:_REPLACED]],
         "matches": [],
         "network": None, "mode": None, "batch": None,
-        "differs": [*_other_ranks(case), *amounts.differ(case)], "differences": [],
+        "differs": [*_other_ranks(case), *other_work], "differences": [],
         "missing": {"a": _missing(a), "b": _missing(b)},
         "devices": _devices(case), "cut": _cut(case),
         "hidden": _hidden(case, findings), "calls": calls.sentence(case),
@@ -227,7 +228,7 @@ def _replacement(one: Replacement) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _finding(case: DeviceCase, finding: DeviceFinding, delta: int, owner: dict[str, str]) -> dict[str, Any]:
+def _finding(case: DeviceCase, finding: DeviceFinding, delta: int, owner: dict[str, str], other_work: bool) -> dict[str, Any]:
     explains = _explains(case, finding)
     rows = case.rows_of(finding)
     off = case.reach_ns(rows)
@@ -243,7 +244,7 @@ def _finding(case: DeviceCase, finding: DeviceFinding, delta: int, owner: dict[s
         "explains_ns": explains,
         "interval_ns": None if off is None else [round(explains - off), round(explains + off)],
         "share": round(explains / delta, 4) if delta else None,
-        "confidence": _confidence(case, finding, explains, off),
+        "confidence": _confidence(case, finding, explains, off, other_work),
         "layers": [],
         "evidence": [
             *([caveat] if unprinted > _UNPRINTED * abs(explains) else []),
@@ -312,7 +313,7 @@ def _no_cause(case: DeviceCase, rows: pd.DataFrame, what: str, difference: tuple
     return f"the largest difference ({what}) is no larger than two runs of one program can differ by"
 
 
-def _confidence(case: DeviceCase, finding: DeviceFinding, explains: int, off: float | None) -> str:
+def _confidence(case: DeviceCase, finding: DeviceFinding, explains: int, off: float | None, other_work: bool) -> str:
     """Return how sure a finding is: a level lower if the work differs, or if steps without an interval differ little.
 
     It is medium at most if its interval includes zero.
@@ -322,7 +323,7 @@ def _confidence(case: DeviceCase, finding: DeviceFinding, explains: int, off: fl
     unsure = noise and (off is None or finding.confidence == "high")
     if case.unsure_ns(case.rows_of(finding)) > _UNPRINTED * abs(explains):
         return "low"
-    return _LESS_SURE[finding.confidence] if unsure or amounts.differ(case) else finding.confidence
+    return _LESS_SURE[finding.confidence] if unsure or other_work else finding.confidence
 
 
 def _other_ranks(case: DeviceCase) -> list[str]:

@@ -6,10 +6,10 @@ are between cells, and the table ends with the first line that is no row. Column
 gives each one name:
 
     name, self_cpu, cpu, cpu_average, self_device, device_total, device_average (text with units), self_cpu_share,
-    self_device_share (with %), count, shapes
+    self_device_share (with %), count, shapes, source (the program's own innermost line of the stack)
 
 Some programs print a device's columns only, with or without the number of calls, and people leave columns out. Other columns
-(memory, FLOPs, source locations) are listed in `others`.
+(memory, FLOPs) are listed in `others`.
 """
 
 from __future__ import annotations
