@@ -1,6 +1,6 @@
 """Lines of the program, in recordings that hold nothing else (line_profiler's): what those that take most of the time do.
 
-What a line does follows from its text (explain.line_kinds). Nothing is said of lines whose text does not tell.
+What a line does follows from its text (explain.line_profiles.kinds). Nothing is said of lines whose text does not tell.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import pandas as pd
 from kernelscope.analysis.advise import host_account, words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
-from kernelscope.analysis.explain import line_kinds
-from kernelscope.analysis.explain.line_kinds import Kind, kind_of
+from kernelscope.analysis.explain.line_profiles import kinds
+from kernelscope.analysis.explain.line_profiles.kinds import Kind, kind_of
 
 _LEAST = 0.1  # of the time: lines of one kind with less get no advice
 _NAMED, _PART = 3, 0.02  # so many lines are named, each with this share of the time
@@ -60,7 +60,7 @@ def notes(subject: Subject) -> list[str]:
     own = [one for kind, one in works if kind is not None and not kind.own]
     result = []
     if (ns := _sum(own)) >= _LEAST * subject.step_ns > 0:
-        framework = next(one for one in line_kinds.KINDS if not one.own)
+        framework = next(one for one in kinds.KINDS if not one.own)
         result.append(f"the program {framework.what} for {words.share(subject, ns)}: {_listed(subject, own)}; {framework.remedy}")
     result += _elsewhere(subject)
     for kind, one in works:
@@ -89,11 +89,7 @@ def _elsewhere(subject: Subject) -> list[str]:
 
 def _is_opaque(subject: Subject, one: _Statement) -> bool:
     """Return whether most of the time is in a statement that calls something, for long each time."""
-    return (
-        one.time_ns >= _OPAQUE * subject.step_ns
-        and one.time_ns >= _CALL_NS * max(one.hits, 1)
-        and "(" in line_kinds.code(one.text)
-    )
+    return one.time_ns >= _OPAQUE * subject.step_ns and one.time_ns >= _CALL_NS * max(one.hits, 1) and "(" in kinds.code(one.text)
 
 
 def _statements(subject: Subject) -> list[_Statement]:
@@ -112,7 +108,7 @@ def _statements(subject: Subject) -> list[_Statement]:
 def _joined(table: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """Yield the lines of each statement."""
     for _, lines in table.groupby(["file", "function"], sort=False, dropna=False):
-        begins = line_kinds.beginnings(zip(map(int, lines["line"]), map(str, lines["text"]), strict=True))
+        begins = kinds.beginnings(zip(map(int, lines["line"]), map(str, lines["text"]), strict=True))
         for _, group in lines.groupby(begins, sort=False):
             yield group
 
@@ -145,7 +141,7 @@ def _elements(subject: Subject, statements: list[_Statement]) -> Iterator[Advice
     """Yield the advice on short lines that execute very often, function by function."""
     groups: dict[tuple[str, str], list[tuple[Kind, _Statement]]] = {}
     for one in statements:
-        if (kind := line_kinds.short(one.hits, one.time_ns, one.file)) is not None:
+        if (kind := kinds.short(one.hits, one.time_ns, one.file)) is not None:
             groups.setdefault((one.file, one.function), []).append((kind, one))
     for group in groups.values():
         yield _advice(subject, group[0][0], [one for _, one in group])

@@ -12,6 +12,7 @@ next run goes on; inputs that fail stay in --keep. Prints for each reader how ma
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import re
@@ -41,6 +42,8 @@ _DONE = re.compile(r"Done (\d+) runs|#(\d+)\s+DONE|stat::number_of_executed_unit
 def main() -> int:
     """Run each format for its share of the time; return 1 where something escaped."""
     arguments = _arguments()
+    if importlib.util.find_spec("atheris") is None:
+        raise SystemExit("atheris is not installed: pip install kernelscope[fuzz]")
     arguments.keep.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         by_format = _seeded(Path(name), arguments.corpus)

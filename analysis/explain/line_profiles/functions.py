@@ -13,7 +13,7 @@ from functools import cached_property
 
 import pandas as pd
 
-from kernelscope.analysis.explain import line_kinds
+from kernelscope.analysis.explain.line_profiles import kinds
 from kernelscope.analysis.explain.model import SIDES
 from kernelscope.analysis.trace import Trace
 
@@ -79,7 +79,7 @@ class Function:
         """The time of the lines that call a function of each name."""
         result: dict[str, int] = {}
         for text, time_ns in zip(self.lines["text"], self.lines["time_ns"], strict=True):
-            for name in set(_CALL.findall(line_kinds.code(text))) if isinstance(text, str) else ():
+            for name in set(_CALL.findall(kinds.code(text))) if isinstance(text, str) else ():
                 result[name] = result.get(name, 0) + int(time_ns)
         return result
 

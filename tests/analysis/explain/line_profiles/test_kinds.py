@@ -2,13 +2,13 @@
 
 import pytest
 
-from kernelscope.analysis.explain import line_kinds
+from kernelscope.analysis.explain.line_profiles import kinds
 
 MANY, LONG = 100_000, 100_000 * 1_000_000
 
 
 def name(text, hits=MANY, time_ns=LONG):
-    kind = line_kinds.kind_of(text, hits, time_ns)
+    kind = kinds.kind_of(text, hits, time_ns)
     return kind and kind.name
 
 
@@ -62,12 +62,12 @@ def test_what_only_looks_alike_is_nothing(text):
 def test_a_line_must_execute_often_or_take_long():
     assert name("pattern = re.compile('a')", 1, 10**9) is None
     assert name("answer = requests.get(url)", 10, 10 * 5_000) is None  # 5 us: no server answers that soon
-    assert line_kinds.short(MANY, MANY * 300, "a.py") is line_kinds.ELEMENTS
-    assert line_kinds.short(MANY, MANY * 300, "a.pyx") is line_kinds.COMPILED
-    assert line_kinds.short(MANY, MANY * 30_000, "a.py") is None
-    assert line_kinds.short(100, 100 * 300, "a.py") is None
+    assert kinds.short(MANY, MANY * 300, "a.py") is kinds.ELEMENTS
+    assert kinds.short(MANY, MANY * 300, "a.pyx") is kinds.COMPILED
+    assert kinds.short(MANY, MANY * 30_000, "a.py") is None
+    assert kinds.short(100, 100 * 300, "a.py") is None
 
 
 def test_statements_go_on_while_a_bracket_is_open():
     lines = [(3, "x = f("), (4, "'('  # )"), (5, ")"), (6, "y = 1"), (7, "z = g("), (9, "return z")]
-    assert line_kinds.beginnings(lines) == [0, 0, 0, 3, 4, 5]
+    assert kinds.beginnings(lines) == [0, 0, 0, 3, 4, 5]

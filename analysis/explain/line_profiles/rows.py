@@ -1,0 +1,178 @@
+"""Lines of both results of line_profiler, paired by their text; without texts, by their numbers."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kernelscope.analysis.explain.line_profiles.functions import FunctionPair
+from kernelscope.analysis.explain.line_profiles.kinds import beginnings
+from kernelscope.analysis.explain.model import SIDES
+
+_LONGEST = 60
+_CHANGED = 0.6  # of two lines' characters that are the same: with fewer, one is not the other
+_SAME_LOOP = 0.5  # of the time: if lines with this share execute more often by one factor, the loop ran more often
+
+
+class Line(NamedTuple):
+    """A line of one side. number, text: None if the side lacks it, and text if the recording has none.
+
+    statement: the text of the whole statement that the line is in.
+    """
+
+    number: int | None
+    text: str | None
+    hits: int
+    time_ns: int
+    statement: str | None = None
+
+    @classmethod
+    def of(cls, lines: Sequence[Any], place: int, end: int, statements: Sequence[str | None]) -> Line:
+        """Return the line at a place before `end`, else one that is not there."""
+        if place >= end:
+            return cls(None, None, 0, 0)
+        line = lines[place]
+        return cls(int(line.line), _spaced(line.text), int(line.hits), int(line.time_ns), statements[place])
+
+
+_NONE = Line(None, None, 0, 0)
+
+
+def _alike(a: Line, b: Line) -> bool:
+    """Return whether one line may be the other, changed."""
+    if a.number is None or b.number is None or a.text is None or b.text is None:
+        return True
+    return difflib.SequenceMatcher(None, a.text, b.text, autojunk=False).ratio() >= _CHANGED
+
+
+def _spaced(text: object) -> str | None:
+    """Return a line's text without its indentation; None if it is unknown."""
+    return " ".join(text.split()) if isinstance(text, str) else None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of both sides, or of one: the function it is in, and the line in A and in B.
+
+    block: which lines stand at one place of the function in A and in B, so that some may replace others; None for lines that both
+    sides have, or that were only added or removed.
+    """
+
+    function: str
+    a: Line
+    b: Line
+    files: tuple[str, str]
+    block: int | None = None
+
+    @property
+    def numbers(self) -> tuple[int | None, int | None]:
+        """The line's number in A and in B; None on a side that lacks it."""
+        return self.a.number, self.b.number
+
+    @property
+    def texts(self) -> tuple[str | None, str | None]:
+        """The line's text in A and in B; None on a side that lacks it, and if it is unknown."""
+        return self.a.text, self.b.text
+
+    @property
+    def statements(self) -> tuple[str | None, str | None]:
+        """The text of the statement that the line is in, in A and in B."""
+        return self.a.statement, self.b.statement
+
+    @property
+    def hits(self) -> tuple[int, int]:
+        """How often the line executes in A and in B."""
+        return self.a.hits, self.b.hits
+
+    @property
+    def times_ns(self) -> tuple[int, int]:
+        """The line's time in A and in B, with what it calls (ns)."""
+        return self.a.time_ns, self.b.time_ns
+
+    @property
+    def delta_ns(self) -> int:
+        """The difference, B minus A."""
+        return self.times_ns[1] - self.times_ns[0]
+
+    @property
+    def only(self) -> str | None:
+        """The side that has the line; None if both do."""
+        there = [side for side, number in zip(SIDES, self.numbers, strict=True) if number is not None]
+        return there[0] if len(there) == 1 else None
+
+    @property
+    def is_rest(self) -> bool:
+        """Whether it is no line, but the rest of a function's stated time."""
+        return 0 in self.numbers
+
+    @property
+    def replaced(self) -> bool:
+        """Whether another line stands in its place on the other side."""
+        return self.only is None and self.texts[0] != self.texts[1]
+
+    @property
+    def place(self) -> str:
+        """Name the line: line 12, or line 12 (14 in B)."""
+        a, b = self.numbers
+        if a is None:
+            return f"line {b} of B"
+        return f"line {a} of A" if b is None else f"line {a}" + (f" ({b} in B)" if a != b else "")
+
+
+def times_of(rows: Sequence[Row]) -> tuple[int, int]:
+    """Return the time of these lines in A and in B (ns)."""
+    return sum(row.times_ns[0] for row in rows), sum(row.times_ns[1] for row in rows)
+
+
+def pair_lines(pair: FunctionPair) -> Iterator[Row]:
+    """Pair the lines of a function in both recordings: by text, or by number if a side has no texts."""
+    lines = [
+        list(one.lines.sort_values("line", kind="stable").itertuples(index=False)) if one is not None else []
+        for one in pair.sides
+    ]
+    texts = [[_spaced(line.text) for line in side] for side in lines]
+    statements = [_statements(side) for side in lines]
+    known = all(text is not None for side in texts for text in side)
+    keys = texts if known else [[line.line for line in side] for side in lines]
+    matcher = difflib.SequenceMatcher(None, list(map(str, keys[0])), list(map(str, keys[1])), autojunk=False)
+    names = [one.shown if one is not None else "" for one in pair.sides]
+    files = (pair.a.file if pair.a is not None else "", pair.b.file if pair.b is not None else "")
+    for block, (kind, first, last, other, end) in enumerate(matcher.get_opcodes()):
+        for place in range(max(last - first, end - other)):
+            mine = Line.of(lines[0], first + place, last, statements[0])
+            its = Line.of(lines[1], other + place, end, statements[1])
+            replaced = block if kind == "replace" else None
+            if kind == "replace" and not _alike(mine, its):
+                yield from (Row(names[0], mine, _NONE, files, replaced), Row(names[1], _NONE, its, files, replaced))
+            else:
+                yield Row(names[mine.number is None], mine, its, files, replaced)
+
+
+def _statements(lines: Sequence[Any]) -> list[str | None]:
+    """Return the text of the statement that each line is in; None if it is unknown."""
+    texts = [_spaced(line.text) for line in lines]
+    begins = beginnings(zip((int(line.line) for line in lines), texts, strict=True))
+    whole: dict[int, list[str]] = {}
+    for begin, text in zip(begins, texts, strict=True):
+        whole.setdefault(begin, []).append(text or "")
+    return [" ".join(whole[begin]) or None for begin in begins]
+
+
+def loop_counts(rows: Sequence[Row]) -> tuple[int, int] | None:
+    """Return how often the loop ran on each side if that differs: as often as the lines that take most of the time execute."""
+    sums: dict[tuple[int, int], int] = {}
+    for row in rows:
+        if row.only is None and min(row.hits) > 1:
+            sums[row.hits] = sums.get(row.hits, 0) + max(row.times_ns)
+    if not sums:
+        return None
+    times = max(sums, key=sums.__getitem__)
+    enough = sums[times] >= _SAME_LOOP * sum(max(row.times_ns) for row in rows)
+    return times if enough and times[0] != times[1] else None
+
+
+def shortened(text: str | None) -> str:
+    """Return a line's text as titles show it; empty if it is unknown."""
+    return "" if not text else text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
