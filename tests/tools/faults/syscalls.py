@@ -4,8 +4,8 @@
 
 strace counts the calls with which a command writes, and then lets one of them fail, a random one each time, or each one in turn
 where there are no more than --times. After that the command either succeeded, or said in a line of ours what failed, without a
-traceback, unless it was killed in the call; what it had read is as it was; what it left can be read or is refused in one line;
-and the same command, told to replace that, ends well. Exits with 1 where that does not hold.
+traceback of ours, unless it was killed in the call; what it had read is as it was; what it left can be read or is refused in one
+line; and the same command, told to replace that, ends well. Exits with 1 where that does not hold.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from killed import DATA, KERNELSCOPE, Command, commands, digest, filled, prepare
 CALLS = ("write", "pwrite64", "writev", "rename", "renameat2", "mkdir", "openat", "ftruncate", "fsync")
 ERRORS = ("ENOSPC", "EIO")
 KILL = "KILL"  # in place of an error: the command is killed as the call begins
+# A frame of ours: a profiled program whose own call failed has a traceback, too
+OURS = re.compile(r'File "(?!.*/(?:tests|site-packages)/)[^"]*/(?:analysis|cli|nsys_wrappers|reports|tracer|workloads)/')
 _WRITES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT")
 _CALL = re.compile(r"^\d+\s+(\w+)\((.*)")
 
@@ -63,7 +65,7 @@ def case(command: Command, out: Path, scratch: Path, call: str, number: int, err
     said = done.stderr.strip().splitlines()
     if error == KILL:
         wrong += unreadable(command, out, scratch)
-    elif "Traceback" in done.stderr or done.returncode < 0:
+    elif OURS.search(done.stderr) or done.returncode < 0:
         wrong.append(f"a traceback, or a signal (status {done.returncode}): {said[-1:]}")
     elif done.returncode and not any("error:" in line for line in said):
         wrong.append(f"it fails and does not say why (status {done.returncode}): {said[-1:]}")

@@ -45,6 +45,8 @@ MARKING = "to mark each step yourself: `from kernelscope.tracer import step`, an
 SEVERAL_THREADS = "several threads make steps, among which a framework's profiler can crash"
 OF_ONE_THREAD = ("kernels", "lines")  # passes that watch only the thread in which they begin
 NO_DESCRIPTORS = "the program used up its file descriptors, of which recording needs some: raise their limit (ulimit -n)"
+_NOT_WRITTEN = "what was recorded could not be written (%s): record again, into a folder that can hold it (-o)"
+_DISK_ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _RECORDING = None
 
 
@@ -513,6 +515,8 @@ class Recording(object):
         with quiet():
             if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
                 self.note("stopped", NO_DESCRIPTORS)
+            elif isinstance(error, OSError) and error.errno in _DISK_ERRORS:
+                self.note("stopped", _NOT_WRITTEN % os.strerror(error.errno))
             else:
                 self.note("fault", "%s: %s" % (type(error).__name__, str(error).split("\n")[0]))
         faults.write(self.folder, error)
