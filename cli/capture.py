@@ -53,54 +53,57 @@ def _seconds(text: str) -> float:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options that `run` and `compare` share."""
+    """Add the options that `run` and `compare` share, in the order in which help lists them."""
     add = parser.add_argument
     add("network", metavar="WORKLOAD", help="the network, such as lenet; a wrong name lists them all")
     add("-o", "--output", metavar="DIR", help=f"folder for the results (default: {_FOLDER}/<name>-<date and time>)")
+    _add_work(parser)
+    _add_passes(parser)
+    _add_computation(parser)
+    _add_files(parser)
+
+
+def _add_work(parser: argparse.ArgumentParser) -> None:
+    """Add what a step is, and where it runs."""
+    add = parser.add_argument
     add("--mode", choices=("train", "infer"), default="train", help="what a step is (default: train)")
     add("--batch", type=_at_least(1), default=64, metavar="N", help="samples per step (default: 64)")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run (default: a GPU if NVML sees one)")
     add("--devices", type=_at_least(1, 1024), default=1, metavar="N", help="devices that share each batch (default: 1)")
     add("--threads", type=_at_least(1, 4096), metavar="N", help="processor threads (default: all allowed, shared by --devices)")
+
+
+def _add_passes(parser: argparse.ArgumentParser) -> None:
+    """Add how many steps are measured, and what records them."""
+    add = parser.add_argument
     add("--steps", type=_at_least(1), default=30, metavar="N", help="measured steps per repeat of a pass (default: 30)")
-    add(
-        "--warmup",
-        type=_at_least(0),
-        default=10,
-        metavar="N",
-        help="minimum of warm-up steps; more run until their times settle (default: 10)",
-    )
+    least = "minimum of warm-up steps; more run until their times settle (default: 10)"
+    add("--warmup", type=_at_least(0), default=10, metavar="N", help=least)
     add("--repeats", type=_at_least(1, 1000), default=3, metavar="N", help="restarts of the clean pass (default: 3)")
-    add(
-        "--collector",
-        choices=("auto", *COLLECTORS),
-        default="auto",
-        help="the tool that records the kernels pass (default: auto)",
-    )
+    tools = ("auto", *COLLECTORS)
+    add("--collector", choices=tools, default="auto", help="the tool that records the kernels pass (default: auto)")
     add("--nsys", metavar="PATH", help="the nsys to use (default: the newest that works)")
-    add(
-        "--keep-reports",
-        action="store_true",
-        help="also keep nsys's reports, which contain every process's environment variables",
-    )
+    keep = "also keep nsys's reports, which contain every process's environment variables"
+    add("--keep-reports", action="store_true", help=keep)
+
+
+def _add_computation(parser: argparse.ArgumentParser) -> None:
+    """Add how the framework computes."""
+    add = parser.add_argument
     add("--seed", type=_at_least(0, (1 << 31) - 1), default=0, metavar="N", help="seed of weights and data (default: 0)")
-    add(
-        "--precision",
-        choices=("float32", "float16", "bfloat16"),
-        help="precision of the computation (default: the framework's own)",
-    )
+    types = ("float32", "float16", "bfloat16")
+    add("--precision", choices=types, help="precision of the computation (default: the framework's own)")
     add("--layout", choices=("channels_first", "channels_last"), help="memory layout of images (default: the framework's own)")
-    add(
-        "--autotune",
-        choices=("on", "off"),
-        help="try convolution algorithms first and use the fastest (default: the framework's own)",
-    )
-    add(
-        "--steady",
-        action="store_true",
-        help="steady heap, passive waiting and longer clean passes, to resolve smaller differences",
-    )
+    tune = "try convolution algorithms first and use the fastest (default: the framework's own)"
+    add("--autotune", choices=("on", "off"), help=tune)
+    steady = "steady heap, passive waiting and longer clean passes, to resolve smaller differences"
+    add("--steady", action="store_true", help=steady)
     add("--energy", action="store_true", help="add the energy pass (a minute or two) if energy counters can be read")
+
+
+def _add_files(parser: argparse.ArgumentParser) -> None:
+    """Add what is read and written, and how long a child may take."""
+    add = parser.add_argument
     add("--data", metavar="DIR", help="folder with MNIST or CIFAR-10 files, images or converted data (default: random data)")
     add(
         "--loader",

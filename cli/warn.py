@@ -19,6 +19,8 @@ def about(trace: Trace) -> None:
 
 
 def about_info(info: Mapping[str, Any]) -> None:
-    """Print the warnings in the info of a Trace, or of an imported capture's record."""
+    """Print the warnings in the info of a Trace, or of an imported capture's record, and which file was chosen."""
+    if chosen := info.get("chosen"):
+        print(f"kernelscope: {printable(str(chosen), WHOLE)}", file=sys.stderr)
     for warning in info.get("warnings", []):
         print(f"kernelscope: warning: {printable(warning, WHOLE)}", file=sys.stderr)

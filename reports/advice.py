@@ -73,7 +73,11 @@ def answer(result: Result) -> str:
 
 
 def _summed(result: Result) -> str:
-    """Return what totals add up: PyTorch's tables of processors list operators."""
+    """Return what totals add up: PyTorch's tables of processors list operators, TensorRT's layers, cProfile functions."""
+    if result.get("iteration"):
+        return f"Layers of an iteration ({result['iteration']})"
+    if result.get("counted") == "functions":
+        return "Functions"
     operators = result["device"] == "cpu" and str(result.get("framework")).startswith("pytorch")
     return "Operators" if operators else "Kernels and copies"
 

@@ -156,7 +156,8 @@ def three_numbers(breakdown: Mapping[str, Any]) -> str:
     if totals.keys() >= {"kernel_sum_ns", "kernel_busy_ns"} and totals["kernel_sum_ns"] > _OVERLAP * totals["kernel_busy_ns"]:
         named["kernel_busy_ns"] += " (several at once share the time)"
     text = " · ".join(f"{name} {units.duration(totals[key])}" for key, name in named.items() if key in totals)
-    return text + _marked(totals, bool(breakdown.get("inside")))
+    mean = f" in an iteration ({breakdown['iteration']})" if text and breakdown.get("iteration") else ""
+    return text + mean + _marked(totals, bool(breakdown.get("inside")))
 
 
 def _marked(totals: Mapping[str, float], of_range: bool) -> str:

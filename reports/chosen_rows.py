@@ -13,7 +13,7 @@ from kernelscope.reports import breakdown_words, units
 from kernelscope.reports.breakdown_words import EXECUTIONS, RATE, row_ns
 
 Row = Mapping[str, Any]
-_MOSTLY = 0.5  # of the time: ranges with less coverage say less than kernels
+_MOSTLY, _SOME = 0.5, 0.02  # of the time: ranges, or layers, with less coverage say less than kernels
 _EXAMPLES = 5
 HEADED = {  # columns by their headings, where these differ from their names
     "calls": "count", "ms": "time_ns", "durations": "duration_ns", "deviation": "std_ns",
@@ -171,14 +171,14 @@ def _mean(rows: Sequence[Row], columns: Sequence[str], what: str) -> dict[str, A
 
 
 def finest(results: Mapping[str, Mapping[str, Any] | str]) -> str:
-    """Return the most informative breakdown: by layer if any is known, else by range, else by kernel.
+    """Return the most informative breakdown: by layer if those of a good part are known, else by range, else by kernel.
 
     results: envelopes of these breakdowns, or the reason why there is none. Ranges of totals may be nested, and are times of the
     host: kernels say more.
     """
     for by in ("layer", "range"):
         result = results.get(by)
-        if result is None or isinstance(result, str) or (by == "range" and result["coverage"] < _MOSTLY):
+        if result is None or isinstance(result, str) or result["coverage"] < (_SOME if by == "layer" else _MOSTLY):
             continue
         if by == "range" and result["window"] == "totals" and result["totals"]["kernel_sum_ns"]:
             continue

@@ -19,7 +19,8 @@ Result = Mapping[str, Any]
 
 INSTRUMENTATION = content.INSTRUMENTATION
 UNEXPLAINED = "not explained"
-_OFFSET = 2.0  # times the difference: with a larger cause, percentages of the difference say nothing
+_OFFSET = 1.005  # times the difference: with a larger cause, percentages of the difference say nothing
+_ALL = 0.995  # of the time: more that is known by name is not worth a word
 SIDES = ("a", "b")
 _NAME = 40  # characters of a side's name in sentences
 _CHANGES = 3  # changes of the program that are listed if no cause is named
@@ -188,6 +189,8 @@ def _difference(result: Result) -> str:
         more = "more" if delta > 0 else "less"
         much = f"{shown.number(abs(delta))} {shown.unit} {more} than those of {a}{_relative(result)}"
         what = "Operators" if _by_operators(result) else "Kernels and copies"
+        what = "Layers of an iteration" if all(result[side].get("iteration") for side in SIDES) else what
+        what = "Functions" if all(result[side].get("counted") == "functions" for side in SIDES) else what
         return f"{what} of {b} add up to {much}: {_steps(result, shown)}"
     verb = "slower" if delta > 0 else "faster"
     low, high = result.get("wall_interval_ns") or (delta, delta)
@@ -252,8 +255,8 @@ def _interval(result: Result, shown: Scale, mirrored: bool) -> str:
 
 
 def premises(result: Result) -> list[str]:
-    """Return what qualifies the answer itself: other devices, tables that were cut, and different work."""
-    found = [str(result[key]) for key in ("devices", "cut") if result.get(key)]
+    """Return what qualifies the answer itself: other devices, tables that were cut, a profiler's cost, and different work."""
+    found = [str(result[key]) for key in ("devices", "cut", "own_cost") if result.get(key)]
     if result.get("differs"):
         found.append(f"the work differs: {'; '.join(map(str, result['differs']))}")
     return [printable(text, SENTENCE) for text in found]
@@ -267,7 +270,8 @@ def warnings(result: Result) -> list[str]:
         more = f"; and {len(result['changes']) - _CHANGES} more" if len(result["changes"]) > _CHANGES else ""
         found.append(f"changed in the program: {'; '.join(row['words'] for row in result['changes'][:_CHANGES])}{more}")
     if result.get("abstained"):
-        found.append(f"no cause is named: {result['abstained']}")
+        of = "for the rest, " if result.get("calls") else ""
+        found.append(f"{of}no cause is named: {result['abstained']}")
     if result.get("to_find_out") and result.get("abstained"):
         found.append(f"to find out: {result['to_find_out']}")
     return [printable(text, SENTENCE) for text in found]
@@ -319,7 +323,7 @@ def causes(result: Result) -> tuple[list[RankedCause], int]:
 
 
 def share(result: Result, ns: int) -> str:
-    """Return a part as a percentage of the difference; empty if causes that offset each other are much larger than it."""
+    """Return a part as a percentage of the difference; empty if a cause is larger than it, and others offset it."""
     whole = int(result["wall_delta_ns"])
     if not whole or any(abs(int(one["explains_ns"])) > _OFFSET * abs(whole) for one in result["findings"]):
         return ""
@@ -345,6 +349,8 @@ def facts(result: Result) -> list[str]:
         values = [result[side].get(key) for side in SIDES]
         if key == "restarts" and "hidden" in result:
             continue  # meaningless for captures
+        if key == "coverage" and all((value or 0) >= _ALL for value in values):
+            continue
         if key == "removed_ns":
             values = [max(value or 0, 0) for value in values]  # negative if the recorded pass was faster
         if any(values):

@@ -254,7 +254,7 @@ def _context(info: dict[str, Any]) -> dict[str, Any]:
     """Return the context of every table: what was measured, and under which conditions."""
     names = (
         "source", "framework", "network_name", "mode", "batch", "device_count", "pass", "inside", "clean_step_ns", "conditions",
-        "coverage_of",
+        "coverage_of", "iteration",
     )  # fmt: skip
     return {name: info[name] for name in names if name in info}
 

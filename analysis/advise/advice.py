@@ -108,9 +108,10 @@ def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
     unrecorded is set; else empty), devices (how many do work), other_devices (device, ns, parts: what the others do in the same
     steps), calls (name, ns: the host's longest calls, if recorded_ns is set), busy (cores, and others: how many of them other
     processes kept busy; None if unknown, or few), parts (what, ns; they add up to step_ns), recorded_parts (the same for
-    recorded_ns; else empty), timeline (whether more than totals is known), untold_ns (see rules.host), longest (name and ns of
-    the kernel, or on the host the kind of kernel, that takes a fifth of the step or more; else None), advice (see model.Advice;
-    largest saving first), notes.
+    recorded_ns; else empty), timeline (whether more than totals is known), iteration (which one totals are of, in words;
+    None if they are of the whole recording), counted (what totals are of, if it is known: operators, kernels or functions of
+    Python), untold_ns (see rules.host), longest (name and ns of the kernel or function, or on the host the kind of kernel, that
+    takes a fifth of the step or more; else None), advice (see model.Advice; largest saving first), notes.
     """
     return of_subject(read(path, request))
 
@@ -147,6 +148,8 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "parts": parts(subject),
         "recorded_parts": _recorded_parts(subject) if subject.recorded_ns else [],
         "timeline": subject.timeline,
+        "iteration": subject.trace.info.get("iteration"),
+        "counted": subject.trace.info.get("counted"),
         "untold_ns": untold_ns(subject),
         "longest": _longest(subject),
         "advice": [_plain(one, words.uneven(subject, one.rows)) for one in kept],
@@ -174,7 +177,8 @@ def _longest(subject: Subject) -> dict[str, Any] | None:
         kernels = kernels[(kernels["phase"] != "data").fillna(True).to_numpy(bool)]
         own = kernels.index.isin(processor_tables.outside(subject).index)
         kernels = kernels.assign(kind=kernels["kind"].astype("string").mask(own, processor_tables.OUTSIDE))
-    first = _largest(kernels, "kind" if subject.on_host else "name", 1)
+    by_kind = subject.on_host and subject.trace.info.get("counted") != "functions"
+    first = _largest(kernels, "kind" if by_kind else "name", 1)
     least = _LONG if subject.timeline or subject.on_host else _LONG_OF_TOTALS
     if not first or first[0]["time_ns"] < least * subject.step_ns:
         return None

@@ -45,5 +45,5 @@ def limit(hardware: str | None, measured: float) -> Limit:
 
 def _may_have(hardware: str | None, generation: int) -> str:
     """Say that the link is a guess: neither a data sheet nor the device's name tells it."""
-    device = f"{hardware}, whose link is not known" if hardware else "the device, whose name is not known"
-    return f", which {device}, may have{'' if generation == min(_BY_GENERATION) else ' by these copies'}"
+    device = f"the link of {hardware} is not known" if hardware else "the recording does not name the device"
+    return f" ({device}{'' if generation == min(_BY_GENERATION) else '; its copies are too fast for less'})"

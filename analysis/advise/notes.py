@@ -60,8 +60,15 @@ def notes(subject: Subject, kept: list[Advice]) -> list[str]:
     if not subject.timeline and len(subject.trace.metrics):
         result += [str(note) for note in subject.trace.info.get("notes") or []]
     elif not subject.timeline and not subject.recorded_ns:
-        result.append("the recording holds totals of the whole program: it does not show idle time, nor what runs concurrently")
+        result.append(f"the recording holds {_totals(subject)}: it does not show idle time, nor what runs concurrently")
+        result += [str(note) for note in subject.trace.info.get("notes") or []] if subject.trace.info.get("iteration") else []
     return result
+
+
+def _totals(subject: Subject) -> str:
+    """Return what the totals of a recording are of."""
+    iteration = subject.trace.info.get("iteration")
+    return f"the layers of an iteration ({iteration})" if iteration else "totals of the whole program"
 
 
 def mostly_captures(subject: Subject) -> bool:

@@ -90,6 +90,7 @@ _ROUNDED = 0.005  # smaller shares would read 0%
 _DRAM, _READ, _WRITTEN = r"dram__bytes\.sum", r"dram__bytes_read\.sum", r"dram__bytes_write\.sum"
 _DRAM_RATE = r"Memory Throughput|dram__bytes\.sum\.per_second"
 _CLOCK = (r"SM Frequency", r"smsp?__cycles_elapsed\.avg\.per_second")
+_L1_HITS = (r"L1/TEX Hit Rate", r"l1tex__t_sector_hit_rate\.pct")
 _ACTIVE = (r"SM Active Cycles", r"sm__cycles_active\.avg")
 _ELAPSED = (r"Elapsed Cycles", r"gpc__cycles_elapsed\.max", r"sm__cycles_elapsed\.(?:max|avg)")
 _L1_OF_ELAPSED = (r"l1tex__throughput\.avg\.pct_of_peak_sustained_elapsed",)
@@ -114,6 +115,15 @@ def table(trace: Trace) -> pd.DataFrame:
 def clock_hz(trace: Trace, kernel: str) -> float | None:
     """Return the multiprocessors' clock while a kernel ran, the mean over its time; None if unknown."""
     return _over_time(trace, kernel, _first(trace.metrics, _CLOCK, "Hz"))
+
+
+def l1_hit_rate(trace: Trace, kernel: str) -> float | None:
+    """Return the share of a kernel's accesses that find their data in the first-level cache; None if unknown.
+
+    Accesses to shared memory, which is in the same unit, do not count.
+    """
+    rate = _over_time(trace, kernel, _first(trace.metrics, _L1_HITS, "%"))
+    return None if rate is None else rate / 100
 
 
 def over_elapsed(trace: Trace, row: Mapping[str, Any]) -> dict[str, Any]:

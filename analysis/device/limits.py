@@ -40,12 +40,13 @@ _MORE_IN_REGISTERS = (
     "avoid bank conflicts of shared memory; use wider loads (float4)"
 )
 _SPARE = 0.7  # of the busy cache's share: with less, memory behind it does not limit
+COALESCE = "let neighbouring threads read neighbouring addresses (coalescing)"
+KEEP = "keep what is read again in registers or in tiles in shared memory without bank conflicts; use wider loads (float4)"
 _OF_UNIT = {
     "sm_throughput": "only fewer or cheaper instructions make it faster",
     "dram_throughput": "only fewer bytes make it faster",
     "l2_throughput": "read less of it again: tiles in shared memory; fewer atomics to the same addresses",
-    "l1_throughput": "let neighbouring threads read neighbouring addresses (coalescing); keep what is read again in registers or "
-    "in tiles in shared memory without bank conflicts; use wider loads (float4)",
+    "l1_throughput": f"{COALESCE}; {KEEP}",
 }
 _OF_LIMITER = {
     "registers": "use fewer registers a thread: smaller tiles, __launch_bounds__ or -maxrregcount (watch for spills)",
@@ -128,7 +129,7 @@ def _waiting(name: str, launch: launches.Launch, row: Mapping[str, Any], busy: M
     remedy = wait.remedy
     if wait.of_grid and _keeps_cache_busy(row, busy):
         most, remedy = _most(row, busy, pipe, without_cache=True), f"{remedy}. {_THEN_CACHE}"
-        unit = "its busiest unit (the L1 cache aside)"
+        unit = "the busiest of its units other than the L1 cache"
     if most >= _REACHED:
         return None
     estimate = f"if {unit} reached {_REACHED:.0%} of its peak"

@@ -135,7 +135,7 @@ def shapes(text: str) -> tuple[Shape, ...]:
 
 @lru_cache(maxsize=65536)
 def of_operator(name: str, text: str) -> Problem | None:
-    """Return what a PyTorch operator computes; None for operators without weights or matrix products."""
+    """Return what an operator of PyTorch or ONNX computes; None for operators without weights or matrix products."""
     short = name.rpartition("::")[2].lstrip("_")
     inputs = shapes(text)
     sizes = [shape for shape in inputs if shape]
@@ -147,7 +147,8 @@ def of_operator(name: str, text: str) -> Problem | None:
         return _product(sizes[1], sizes[2], sizes[0])
     if short in ("mm", "bmm", "matmul"):
         return _product(sizes[0], sizes[1], None)
-    if re.fullmatch(r"(\w+_)?conv(olution(_overrideable)?|[123]d)(_\w+)?", short) and "transpose" not in short:
+    of_onnx = short in ("Conv", "FusedConv")
+    if of_onnx or (re.fullmatch(r"(\w+_)?conv(olution(_overrideable)?|[123]d)(_\w+)?", short) and "transpose" not in short):
         return _convolution(sizes)
     if short == "embedding":
         return Problem(output=(*sizes[1], sizes[0][-1]), parameters=prod(sizes[0]), batch=sizes[1][0])

@@ -77,7 +77,8 @@ class EventList(Generic[Piece]):
 
     header: after the iteration, the JSON text of every other key of the top-level object. repaired: pieces of text that were
     invalid JSON (bare nan, single backslashes, stray bytes) and were repaired. odd: elements of the list that are not events
-    (null, numbers) and are left out. bare: whether the file is the bare list. cut: whether the file ends inside an event.
+    (null, numbers) and are left out. bare: whether the file is the bare list. unclosed: whether that list has no end. cut:
+    whether the file ends inside an event.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class EventList(Generic[Piece]):
         event: Any = dict[str, msgspec.Raw],
     ) -> None:
         self.path, self._content, self._open_ended = path, content, open_ended
-        self.cut = False
+        self.cut = self.unclosed = False
         self.odd = 0
         self.header: dict[str, bytes] = {}
         self.repaired = 0
@@ -249,7 +250,7 @@ class EventList(Generic[Piece]):
                 raise
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
-            self.cut = number > 0
+            self.cut, self.unclosed = number > 0, True
             return events
         raise self._malformed(error, len(self._buffer), 0) from error
 

@@ -1,10 +1,9 @@
-"""Tables that profilers print: delimited rows, columns or Markdown, and numbers with units, read from text as exact integers."""
+"""Tables that profilers print: delimited rows or columns, and numbers with units, read from text as exact integers."""
 
 from __future__ import annotations
 
 import csv
 import itertools
-import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -15,14 +14,16 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.csv
 
-from kernelscope.analysis.files import stream
+from kernelscope.analysis.files import markdown, stream
 
 # in these functions, pyarrow's type stubs allow neither large strings nor boolean masks nor buffers as files
 pc: Any = pyarrow.compute
 read_delimited: Any = pyarrow.csv.read_csv
 
 # powers of ten that convert a unit into ns; nsys and nvprof write these units, old nsys the words
-TIME_POWERS = {"ns": 0, "nanoseconds": 0, "us": 3, "\u00b5s": 3, "ms": 6, "s": 9, "sec": 9, "seconds": 9}
+TIME_POWERS = {
+    "ns": 0, "nsec": 0, "nanoseconds": 0, "us": 3, "\u00b5s": 3, "usec": 3, "ms": 6, "msec": 6, "s": 9, "sec": 9, "seconds": 9,
+}  # fmt: skip
 # nsys writes KB, MB and GB for powers of 1000, and KBi or KiB for powers of 1024 (its help on formats)
 DECIMAL_SIZES = {
     "b": 1, "byte": 1, "bytes": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
@@ -32,8 +33,6 @@ DECIMAL_SIZES = {
 # size / duration; before, they are powers of 1000
 BINARY_SIZES = {"b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
 
-PIPES = r"\s*\|(?:\s*:?-+:?\s*\|){2,}\s*"  # the line below the titles of a Markdown table
-_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _NUMBER = (
     r"^\s*(?P<whole>\d{1,3}(?:,\d{3})+|\d{1,18})(?:\.(?P<fraction>\d{0,17}))?(?:[eE](?P<exponent>[-+]?\d{1,2}))?"
     "\\s*(?P<unit>[A-Za-z\u00b5]{0,12})\\s*$"
@@ -159,7 +158,7 @@ def columns_at(lines: Sequence[str], spans: Sequence[tuple[int, int]]) -> tuple[
     spans: first and last+1 character of every column. A row that has text between columns is split at runs of spaces instead
     (tables quoted by hand lose their alignment); it must then have a cell for every column.
     """
-    strings = stream.strings_of(lines)
+    strings = markdown.without_marks(stream.strings_of(lines))
     # if all text before the last column is ASCII, as usual, characters are bytes, and slicing is much faster
     ascii_only = (
         np.asarray(pc.string_is_ascii(_bytes_between(strings, 0, spans[-1][0]))) if len(lines) else np.zeros(0, dtype=bool)
@@ -225,35 +224,6 @@ def _spaced(strings: pa.LargeStringArray, width: int) -> tuple[pd.DataFrame, npt
     flat = pc.list_flatten(parts.filter(pa.array(shaped)))
     columns = [flat.take(pa.array(np.arange(number, len(flat), width))) for number in range(width)]
     return _frame([pc.if_else(pc.equal(cell, "-"), None, cell) for cell in columns]), shaped
-
-
-def pipe_rows(lines: Sequence[str], width: int) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows of a Markdown table, and the lines that are not rows; empty cells are null."""
-    split = [pipe_cells(line) for line in lines]
-    rows = [[cell or None for cell in cells] for cells in split if len(cells) == width]
-    return pd.DataFrame(rows, columns=range(width), dtype="str"), [
-        line for line, cells in zip(lines, split, strict=True) if len(cells) != width
-    ]
-
-
-def same_pipes(line: str, other: str) -> bool:
-    """Return whether two rows of a Markdown table have the same number of cells."""
-    return len(pipe_cells(line)) == len(pipe_cells(other))
-
-
-def pipe_cells(line: str) -> list[str]:
-    """Return the cells of a row of a Markdown table as displayed; none if the line is not a row."""
-    text = line.strip()
-    if not (text.startswith("|") and text.endswith("|") and len(text) > 1):
-        return []
-    return [_shown(cell.strip()) for cell in re.split(r"(?<!\\)\|", text[1:-1])]
-
-
-def _shown(cell: str) -> str:
-    """Return a Markdown cell without code marks around it and, unless it is code, without backslashes before punctuation."""
-    if cell.startswith("`"):
-        return cell.strip("`").replace(r"\|", "|")
-    return _ESCAPED.sub(r"\1", cell).strip("`")
 
 
 def nanoseconds(values: pd.Series, unit: str | None = None) -> pd.Series:

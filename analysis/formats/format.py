@@ -28,23 +28,26 @@ _FOREIGN_SIGNS = (
     (b"PK\x03\x04", f"a zip archive; {_ARCHIVED}"),
     (b"\x7fELF", "a program; record it with a profiler first"),
 )
+# The same for how such files begin
+_PRINT_STATS = "import pstats, sys; pstats.Stats(sys.argv[1]).sort_stats('tottime').print_stats()"
+_FOREIGN_STARTS = (
+    (
+        # a marshalled dictionary whose first key is a tuple of three, beginning with a text
+        rb"[{\xfb](?:[(\xa8]\x03\0\0\0|[)\xa9]\x03)[stuzZaA\xf3\xf4\xf5\xfa\xda\xe1\xc1]",
+        "a profile of cProfile in Python's binary form, which could be crafted to harm; print it where it was made: "
+        f'python -c "{_PRINT_STATS}" FILE > profile.txt',
+    ),
+)
 # The same for text, anywhere in a file's beginning or end; MULTILINE
-_TRTEXEC = "record it with nsys: nsys profile trtexec ..., and name the report"
 _FOREIGN_TEXTS = (
     (
         r"^(?:\[[\d/:-]{10,20}\] )?\[[VIWE]\] (?:=== |\[TRT\])|^&&&& \w+ TensorRT",
-        f"output of TensorRT's trtexec, whose layers name no kernels; {_TRTEXEC}",
-    ),
-    (r'"timeMs" *:[^{}]{0,200}"averageMs" *:', f"layers that TensorRT's trtexec exported, which name no kernels; {_TRTEXEC}"),
-    (
-        r'"name" *: *"(?:model_loading_\w+|[^"]{1,300}_kernel_time)"|"provider" *: *"\w+ExecutionProvider"',
-        "ONNX Runtime's own profile, which has no kernels; record the program with nsys: nsys profile python ..., "
-        "and name the report",
+        "output of TensorRT's trtexec without times of layers; run it with --dumpProfile --separateProfileRun, and name what it "
+        "prints",
     ),
     (
-        r"^=+Model Analysis Report=+|^node name +\|.{0,300}(?:# (?:parameters|float_ops)|\b(?:requested bytes|execution time)\b)",
-        "a report of TensorFlow's tfprof; record with tf.profiler and name the .xplane.pb, or write the timeline of "
-        "TensorFlow 1's RunMetadata (timeline.Timeline(...).generate_chrome_trace_format())",
+        r'"startEnqMs" *:|^ *\{ *"Layers" *: *\[',
+        "what TensorRT's trtexec exports of iterations or an engine, without times of layers; --exportProfile=FILE writes them",
     ),
     (
         r'^[ *#]*(?:"Device","Kernel",)?"?Invocations"?[ ,]+"?(?:Metric|Event) Name"?\b',
@@ -174,6 +177,7 @@ def _likely(head: Head) -> str:
     if head.tables:
         return f": it is a SQLite database with the tables {', '.join(sorted(head.tables)[:4])}, ..."
     result = next((what for sign, what in _FOREIGN_SIGNS if sign in head.content[:4096]), None)
+    result = result or next((what for start, what in _FOREIGN_STARTS if re.match(start, head.content)), None)
     result = result or _foreign_text(head) or _ncu_text(head) or _cut_json(head) or _events(head)
     return f": it seems to be {result}" if result else ""
 

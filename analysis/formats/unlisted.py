@@ -54,13 +54,17 @@ def is_cut(line: str) -> bool:
     return (".." in line or "\u2026" in line) and _DOTS.fullmatch(line) is not None
 
 
-def of(durations: pd.Series, percentages: pd.Series, step: int = 1) -> Unlisted:
+def of(durations: pd.Series, percentages: pd.Series, step: int = 1, useless: int = 0) -> Unlisted:
     """Return the part of a section's total that its rows lack.
 
-    durations: in ns; percentages: as printed, each rounded to its last digit; step: the coarsest rounding of times, in ns.
+    durations: in ns; those that are null count as missing. percentages: as printed, each rounded to its last digit; step: the
+    coarsest rounding of times, in ns. useless: how many further rows are there without usable values: they are missing, too.
     """
+    known = durations.notna().to_numpy(bool)
+    useless += int((~known).sum())
+    durations, percentages = durations[known], percentages[known]
     shares = _numbers(percentages)
-    if shares is None or durations.isna().any() or not len(durations):
+    if shares is None or not len(durations):
         return Unlisted()
     times = durations.to_numpy(dtype=np.float64)
     parts, halves = shares
@@ -72,10 +76,10 @@ def of(durations: pd.Series, percentages: pd.Series, step: int = 1) -> Unlisted:
         return Unlisted()
     if total.error > _UNSURE * total.best:
         return Unlisted(note=_part(listed / total.best))
-    rest = round(total.best - listed)
+    rest, beside = round(total.best - listed), f", and {useless:,} without a usable time," if useless else ""
     row = pd.DataFrame({"name": [UNLISTED], "kind": ["unknown"], "count": [0], "duration_ns": pd.array([rest], "Int64")})
     note = (
-        f"the rows are {listed / total.best:.1%} of the time: by their percentages, rows that were not printed took "
+        f"the rows are {listed / total.best:.1%} of the time: by their percentages, rows that were not printed{beside} took "
         f"{_time(rest)} of {_time(total.best)} (\u00b1{_time(total.error)}, because percentages are rounded)"
     )
     return Unlisted(row, note)

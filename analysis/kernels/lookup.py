@@ -16,9 +16,10 @@ LONGEST = 1024
 
 PATTERNS = Patterns([rule.pattern for rule in RULES])
 
+ANONYMOUS = re.compile(r"(?:\(anonymous namespace\)|<unnamed>|_GLOBAL__N_\w{0,200})::")
 _NOISE = re.compile(
     r"^(?:void|std::enable_if<.{0,300}?>::type) (?=\S)"  # the return type
-    r"|(?:\(anonymous namespace\)|<unnamed>|_GLOBAL__N_\w+?_cpp1_ii_[0-9a-f]{8})::"
+    rf"|{ANONYMOUS.pattern}"
     r"|\((?:int|bool|unsigned int|unsigned long|long)\)(?=-?\d)"  # nsys writes values so: (int)4
     r"|\b(?:int|bool|unsigned int|unsigned long)=(?=-?\d)"  # nvprof writes them so: int=4
     r"|(?:\.kd| \[clone [^\]]{0,20}\]| \[\d+\])+$"  # AMD's suffix, and the number of the launch in nvprof's traces

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from itertools import accumulate
 
 from kernelscope.analysis.kernels import functors, mangled_names
+from kernelscope.analysis.kernels.lookup import ANONYMOUS
 
 _LONGEST = 60
 _READ = 2000  # characters of a mangled name
@@ -32,6 +33,8 @@ _TILED = re.compile(
     r"(?P<what>sm\d+_xmma_[a-z]+(?:_[a-z]+)*)_\w*?(?:_(?P<operands>[nt]{2}_[nt]))?_tilesize(?P<tile>\d+x\d+x\d+)_\w*"
 )
 _HELD = re.compile(r"(ck_tile::kentry\w*)<[^A-Za-z]*(?:\w+::)*(\w+)")  # AMD's: its first type argument is what it runs
+# TensorRT's layers: names that are joined, and parentheses that hold no parameters
+_LAYER = re.compile(r"^(?:PWN\(|\{|\(Unnamed Layer|Reformatting CopyNode )|[^<>] (?:\+|\|\|) ")
 _RETURN = re.compile(r"^(?:void|std::enable_if<.{0,300}?>::type) (?=\S)")
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[^\W_]+")
@@ -117,7 +120,9 @@ def _plain(name: object) -> str:
         return f"{tiled['what']}{operands} {tiled['tile']}" + (" split-k" if _SPLIT.search(str(name)) else "")
     if tensile := _TENSILE.match(str(name)):
         return tensile[0]
-    plain = _RETURN.sub("", str(name).replace("(anonymous namespace)::", "").replace("<unnamed>::", ""))
+    if _LAYER.search(str(name)[:2000]):
+        return str(name) if len(str(name)) <= _LONGEST else f"{str(name)[:_LONGEST]}…"
+    plain = _RETURN.sub("", ANONYMOUS.sub("", str(name)))
     text = plain.split("(", 1)[0] or plain
     for _ in range(6):
         shorter = _TEMPLATE.sub("", text)

@@ -17,7 +17,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.packed import plain_file
 from kernelscope.analysis.formats.format import Format, chosen, detect
 from kernelscope.analysis.kernels import names, work
-from kernelscope.analysis.recordings import named_twice
+from kernelscope.analysis.recordings import named_twice, only_capture
 from kernelscope.analysis.trace import Trace, clocks, duplicates, hiding
 from kernelscope.analysis.trace.merge import merged
 
@@ -57,8 +57,10 @@ def reading(path: Path, form: str | None = None, keep_secrets: bool = False) -> 
     """Yield the Trace that `read` returns, while the capture is still searched for secrets.
 
     The search adds its warnings and notes to the Trace's info only at the end. What looks like a secret is overwritten in the
-    Trace, unless keep_secrets.
+    Trace, unless keep_secrets. Of a folder that is no capture itself, the only capture in it is read.
     """
+    only = only_capture.within(path, form)
+    folder, path = path, only or path
     with (
         plain_file(path) as plain,
         ThreadPoolExecutor(max_workers=1) as beside,  # the search for secrets can use a second core
@@ -76,6 +78,8 @@ def reading(path: Path, form: str | None = None, keep_secrets: bool = False) -> 
             _explain_absence(trace)
             for line in _lost(trace):
                 trace.info.setdefault("warnings", []).append(f"{path.name}: {line}")
+        if only is not None:
+            trace.info["chosen"] = f"{folder.name or folder}: a folder; the only capture in it is read, {path.name}"
         yield trace
         with _explained(path, read_as):
             for kind, line in searching.result():

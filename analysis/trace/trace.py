@@ -50,6 +50,7 @@ CONVOLUTIONS, MAIN = KINDS[:3], KINDS[:6]  # MAIN: the kinds with most of a netw
 
 # The name of the kernel, of unknown kind, that stands for the part of a summary's own total beyond its printed rows
 UNLISTED = "(in rows that were not printed)"
+EXECUTIONS = "executions"  # in info["unavailable"]: why it is unknown how often kernels ran; each then counts as one
 
 # How the layer of an operator or kernel was found, strongest first.
 METHODS = (

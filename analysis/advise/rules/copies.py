@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -59,7 +59,7 @@ _GAINS = 0.1  # of the copies' time: pinned memory that saves less is no advice
 _FASTER = 2.3  # pinned over pageable if bytes or link are unknown: 57.2 over 25.2 GB/s, one program on one H100
 _GATHER = "copy many values at once: gather them where they are, or keep them there"
 _MANY, _SHORT_NS = 100, 3_000  # with so many copies so short, their number is what takes the time
-_LONG = 1_000_000  # ns a copy: any link moves a megabyte in that time
+_LONG = 300_000  # ns a copy: slow links move half a megabyte in that time, usual ones several
 _MAKES = r"(?i)^(?:cuda|hip|cu)Memcpy"  # calls that copy
 _LARGE = 1_000_000  # bytes a copy: from this size on, pinned or pageable memory decides its rate
 _START = 2_000  # ns that a copy takes at least
@@ -76,6 +76,16 @@ _ONCE = {
 }
 
 
+class _Proposal(NamedTuple):
+    """What to do about copies, what it saves (ns per step), how that was worked out, and what shows it."""
+
+    title: str
+    remedy: str
+    saves: float
+    estimate: str
+    evidence: tuple[str, ...] = ()
+
+
 def exposed(subject: Subject) -> list[Advice]:
     """The device copies while nothing computes."""
     if subject.on_host:
@@ -84,54 +94,84 @@ def exposed(subject: Subject) -> list[Advice]:
     rows = rows[(rows["kind"].isin(_across(subject)) & ~rows["kind"].isin(_loading(subject)["operation"])).to_numpy(bool)]
     ns = words.time_of(rows)
     pageable = rows[rows["name"].str.contains("ageable").fillna(False).to_numpy(bool)]
-    room = _room(subject)
+    one = _of_memory(subject, rows, pageable) or _of_room(subject, rows, pageable)
+    one = _of_number(rows) or _of_totals(subject, rows, pageable, one)
+    if _is_first_use(subject, rows):
+        estimate = "all of it at most, as totals do not show how long these copies take later"
+        one = _Proposal("copies to the device include its first use", _FIRST_USE + one.remedy, ns, estimate, one.evidence)
+    one = _of_weights(subject, rows, one)
+    which = "Copies that nothing hides" if subject.timeline else "Copies"
+    evidence = [*one.evidence, f"{which} take {words.share(subject, ns)} {subject.per}: {_listed(rows)}.", *_rate(rows)]
+    link = words.text(subject, _LINK)
+    return [Advice("copies", one.title, one.saves, one.estimate, evidence, one.remedy, link, words.ids(rows))]
+
+
+def _of_memory(subject: Subject, rows: pd.DataFrame, pageable: pd.DataFrame) -> _Proposal | None:
+    """Return that memory is to be pinned, if most copies are from or to pageable memory and that saves enough; else None."""
+    ns, room = words.time_of(rows), _room(subject)
+    pinned, said = _pinning(subject, pageable)
+    if words.time_of(pageable) <= ns / 2 or (pinned < _GAINS * ns and room < _LITTLE * ns):
+        return None
+    remedy = words.text(subject, _PINNED)
+    remedy = remedy if subject.timeline or room >= _LITTLE * ns else f"{remedy}; {_fewer(subject, rows)[0]}"
+    hidden = min(ns - pinned, room)
+    estimate = f"{words.duration(pinned)} by {said}; {_more(hidden, room)}"
+    return _Proposal("copies from or to pageable memory hold up the device", remedy, pinned + hidden, estimate)
+
+
+def _of_room(subject: Subject, rows: pd.DataFrame, pageable: pd.DataFrame) -> _Proposal:
+    """Return that copies are to be hidden behind computation, or to be fewer, by how much computation there is."""
+    ns, room = words.time_of(rows), _room(subject)
+    fewer, halved = _fewer(subject, rows)
     beside = f"copies can hide behind {words.duration(room)} of computation at most, during which nothing is copied yet"
     beside = beside if room >= _SEEN else "no computation is left to hide copies behind"
+    if room < _LITTLE * ns:
+        title = "copies between host and device take longer than computation can hide"
+        return _Proposal(title, fewer + _both_ways(subject, rows), _HALF * ns, f"{halved}; {beside}")
+    title = "copies between host and device are not hidden behind computation"
+    if words.time_of(pageable) <= ns / 2 and _beside_already(subject):
+        decode = "" if _is_back(rows, _MOSTLY_BACK) else _DECODE
+        return _Proposal(title, fewer + decode + _EARLIER, _HALF * ns, f"{halved}; {beside}")
+    return _Proposal(title, words.text(subject, _BACK if _is_back(rows) else _BESIDE), min(ns, room), beside)
+
+
+def _fewer(subject: Subject, rows: pd.DataFrame) -> tuple[str, str]:
+    """Return how to copy fewer bytes, and what half of them are."""
     fetches = _is_back(rows, _MOSTLY_BACK)
-    fewer = words.text(subject, _FETCH_LESS if fetches else _FEWER)
     halved = "half of them, if " + ("half as many bytes are fetched" if fetches else "types of half the size are sent")
-    pinned, said = _pinning(subject, pageable)
-    if words.time_of(pageable) > ns / 2 and (pinned >= _GAINS * ns or room >= _LITTLE * ns):
-        title, remedy = "copies from or to pageable memory hold up the device", words.text(subject, _PINNED)
-        remedy = remedy if subject.timeline or room >= _LITTLE * ns else f"{remedy}; {fewer}"
-        hidden = min(ns - pinned, room)
-        saves = pinned + hidden
-        estimate = f"{words.duration(pinned)} by {said}; {_more(hidden, room)}"
-    elif room < _LITTLE * ns:
-        title, remedy = "copies between host and device take longer than computation can hide", fewer
-        remedy += _both_ways(subject, rows)
-        saves, estimate = _HALF * ns, f"{halved}; {beside}"
-    else:
-        title = "copies between host and device are not hidden behind computation"
-        remedy = words.text(subject, _BACK if _is_back(rows) else _BESIDE)
-        saves, estimate = min(ns, room), beside
-    if words.time_of(pageable) <= ns / 2 and room >= _LITTLE * ns and _beside_already(subject):
-        remedy = fewer + ("" if fetches else _DECODE) + _EARLIER
-        saves, estimate = _HALF * ns, f"{halved}; {beside}"
+    return words.text(subject, _FETCH_LESS if fetches else _FEWER), halved
+
+
+def _of_number(rows: pd.DataFrame) -> _Proposal | None:
+    """Return that many values are to be copied at once, if copies are many and small; else None."""
     small = _small(rows)
-    if small:
-        title, remedy = "many small copies between host and device", _GATHER
-        saves, estimate = ns * (1 - 1 / _MANY), "nearly all of it, if many values are copied at once"
-    elif not subject.timeline and _is_pageable(subject, rows):
-        title, remedy = "copies between host and device use memory that is not pinned", words.text(subject, _PINNED)
+    if not small:
+        return None
+    saves, estimate = words.time_of(rows) * (1 - 1 / _MANY), "nearly all of it, if many values are copied at once"
+    return _Proposal("many small copies between host and device", _GATHER, saves, estimate, tuple(small))
+
+
+def _of_totals(subject: Subject, rows: pd.DataFrame, pageable: pd.DataFrame, one: _Proposal) -> _Proposal:
+    """Return what totals tell of copies: they show whether memory is pinned, and not whether computation hides copies."""
+    if subject.timeline:
+        return one
+    if _is_pageable(subject, rows):
         saves, said = _pinning(subject, rows)
-        remedy = f"{remedy}; {fewer}"
+        remedy = f"{words.text(subject, _PINNED)}; {_fewer(subject, rows)[0]}"
         estimate = f"by {said}; the capture has no call that pins memory"
-    elif not subject.timeline and words.time_of(pageable) > ns / 2:
-        title = "copies from or to pageable memory take time; totals do not show whether computation hides it"
-    elif not subject.timeline:
-        title = "copies between host and device take time; totals do not show whether computation hides it"
-    if _is_first_use(subject, rows):
-        title, remedy = "copies to the device include its first use", _FIRST_USE + remedy
-        saves, estimate = ns, "all of it at most, as totals do not show how long these copies take later"
+        return _Proposal("copies between host and device use memory that is not pinned", remedy, saves, estimate)
+    what = "from or to pageable memory" if words.time_of(pageable) > words.time_of(rows) / 2 else "between host and device"
+    return one._replace(title=f"copies {what} take time; totals do not show whether computation hides it")
+
+
+def _of_weights(subject: Subject, rows: pd.DataFrame, one: _Proposal) -> _Proposal:
+    """Return that weights are to stay on the device, if they are most of the copies' time; else the other proposal."""
     weights, again = _weights(subject)
-    if weights * 2 > float(rows["duration_ns"].sum()):
-        title, remedy = "large tensors are copied to the device again in each step", _WEIGHTS
-        saves, estimate = ns * min(weights / float(rows["duration_ns"].sum()), 1.0), "all of these copies, if they stay there"
-        small = [*small, *again]
-    which = "Copies that nothing hides" if subject.timeline else "Copies"
-    evidence = [*small, f"{which} take {words.share(subject, ns)} {subject.per}: {_listed(rows)}.", *_rate(rows)]
-    return [Advice("copies", title, saves, estimate, evidence, remedy, words.text(subject, _LINK), words.ids(rows))]
+    took = float(rows["duration_ns"].sum())
+    if weights * 2 <= took:
+        return one
+    saves, title = words.time_of(rows) * min(weights / took, 1.0), "large tensors are copied to the device again in each step"
+    return _Proposal(title, _WEIGHTS, saves, "all of these copies, if they stay there", (*one.evidence, *again))
 
 
 def _more(hidden: float, room: float) -> str:
@@ -247,6 +287,8 @@ def _is_pageable(subject: Subject, rows: pd.DataFrame) -> bool:
     calls, count = call_totals.sums(subject.trace), max(float(rows["count"].sum()), 1)
     if not len(calls) or len(call_totals.named(calls, call_totals.PINNED)):
         return False
+    if not len(call_totals.named(calls, f"{call_totals.LAUNCHES}|{call_totals.ALLOCATIONS}")):
+        return False  # the list of calls was cut before what any program does
     moved = float(rows["bytes"].sum(skipna=True)) if "bytes" in rows else 0.0
     long = not moved and float(rows["duration_ns"].sum()) > _LONG * count and len(call_totals.named(calls, _MAKES))
     return moved > _LARGE * count or bool(long)

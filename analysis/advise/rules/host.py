@@ -71,6 +71,8 @@ _ON_HOST = {
     "tensorflow, eager": "tf.function around the step, which now runs eagerly, operator by operator",
     "tensorflow": "one tf.function around several steps; with Keras' fit, steps_per_execution in compile; larger batches; XLA "
     "made small convolutional networks slower on processors: try it before you keep it",
+    "onnxruntime": "larger batches; fewer nodes: graph_optimization_level=ORT_ENABLE_ALL fuses them, and nodes of Loop run "
+    "one by one; ORT_SEQUENTIAL where few nodes can run at once",
     "": "compile the step, so that neither Python nor dispatch runs between its kernels; larger batches",
 }
 _NEXT = 500  # ns that an H200 takes from kernel to kernel inside a CUDA graph; 1.9 us outside (docs/gpu)

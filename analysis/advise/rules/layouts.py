@@ -118,6 +118,8 @@ def conversions(subject: Subject) -> list[Advice]:
     """Tensors change their layout between layers."""
     if subject.on_host and subject.framework.endswith("jax"):
         return []  # XLA chooses layouts there, whatever the program asks for
+    if subject.framework == _TENSORRT:
+        return _of_engine(subject)
     rows = subject.kernels(("layout",))
     ns = words.time_of(rows)
     if subject.kernels(MAIN).empty:
@@ -148,6 +150,35 @@ def conversions(subject: Subject) -> list[Advice]:
             "https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html"
             if subject.framework == "pytorch" and convolves
             else "",
+            words.ids(rows),
+        )
+    ]
+
+
+_TENSORRT = "tensorrt"
+_REFORMATS = r"^Reformatting CopyNode | (?:in|out)put reformatter \d+$"
+_FORMATS = (
+    "at the engine's inputs and outputs: give them the type and format in which the layers beside them compute (trtexec "
+    "--inputIOFormats, --outputIOFormats, such as fp16:chw; ITensor.setAllowedFormats); between layers: allow all of them the "
+    "same precision, and plugins the formats of their neighbours (--dumpLayerInfo --profilingVerbosity=detailed shows both)"
+)
+
+
+def _of_engine(subject: Subject) -> list[Advice]:
+    """Return advice on the copies that TensorRT puts between layers; transpositions of the network's own are none."""
+    rows = subject.kernels(("layout",))
+    rows = rows[rows["name"].astype("string").str.contains(_REFORMATS).fillna(False).to_numpy(bool) & (rows["time_ns"] > 0)]
+    ns = words.time_of(rows)
+    of = "of an iteration" if subject.trace.info.get("iteration") else subject.per
+    return [
+        Advice(
+            "layout",
+            "TensorRT copies tensors into other formats or types between layers",
+            ns,
+            "all of it, if the layers around the copies agree on one format",
+            [f"{words.count(len(rows))} such copies take {words.share(subject, ns)} {of}: {words.kernels(rows)}."],
+            _FORMATS,
+            "",
             words.ids(rows),
         )
     ]

@@ -11,6 +11,7 @@ from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.rules import fusion, layouts
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.attribution import call_totals
+from kernelscope.analysis.trace import EXECUTIONS
 
 _MOST = 0.5  # of the recording
 _NOTICEABLE = 0.05  # of these kernels' time
@@ -73,7 +74,7 @@ def attention(subject: Subject) -> list[Advice]:
     names = rows["operator"].astype("string").fillna("") + " " + rows["name"].astype("string").fillna("")
     rows = rows[~names.str.contains(_LOSS).to_numpy(bool)]
     number, products = float(rows["count"].sum()), _batched(subject)
-    unknown = "calls" in (subject.trace.info.get("unavailable") or {})
+    unknown = EXECUTIONS in (subject.trace.info.get("unavailable") or {})
     if not number or products < (1 if unknown else _PRODUCTS * number):
         return []
     small = subject.kernels(sequences.SMALL)

@@ -9,8 +9,6 @@ node before it, one into it to the node after it. Source: ONNX Runtime's documen
 from __future__ import annotations
 
 import re
-from functools import cache
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ import pandas as pd
 from kernelscope.analysis.attribution.frameworks import Context, Evidence
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import json_text
-from kernelscope.analysis.kernels import classify
+from kernelscope.analysis.formats.onnxruntime import nodes
 from kernelscope.analysis.trace import conform, empty
 from kernelscope.analysis.trace.records import read_object
 
@@ -28,22 +26,6 @@ TRACE_FILE = "operators.onnxruntime.json"
 START_FILE = "operators.start.json"
 _ENDING = "_kernel_time"
 _COMPUTING = (("conv", "convolution"), ("gemm", "dense"), ("matmul", "dense"))  # part of an operator -> type of its layer
-_KINDS = (
-    (r"conv", "convolution forward"),
-    (r"gemm|matmul", "gemm"),
-    (r"^(lstm|gru|rnn)$", "recurrent"),
-    (r"attention", "attention"),
-    (r"normalization", "normalisation"),
-    (r"pool", "pooling"),
-    (r"^(relu|tanh|sigmoid)$|gelu", "activation"),
-    (r"softmax", "softmax"),
-    (r"^reorder|^transpose$", "layout"),
-    (r"^(reshape|flatten|squeeze|unsqueeze|concat|split|slice|expand|shape|identity)$", "copy"),
-    (r"^gather", "embedding"),
-    (r"^(add|mul|sub|div|sum)$", "elementwise"),
-)
-_MLAS = re.compile("conv|gemm|matmul|^(lstm|gru)$|attention|pool|^reorder|^(relu|tanh|sigmoid)$|gelu|softmax", re.IGNORECASE)
-_TYPES = {"float": "f32", "float16": "f16", "bfloat16": "bf16", "double": "f64", "int64": "s64", "int32": "s32", "bool": "bool"}
 
 
 def read(folder: Path, context: Context) -> Evidence:
@@ -73,7 +55,7 @@ def _nodes(path: Path) -> pd.DataFrame:
         rows = [_row(event) for event in events if event.get("cat") == "Node" and str(event["name"]).endswith(_ENDING)]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise EvidenceError(f"{path}: not a profile of ONNX Runtime ({error}); record the pass again") from error
-    columns = ["ts", "dur", "thread", "name", "type", "kind", "library", "dtype", "layout", "problem", "m", "n", "k"]
+    columns = ["ts", "dur", "thread", "name", "type", *nodes.Described._fields]
     table = pd.DataFrame(rows, columns=columns).astype({"ts": "int64", "dur": "int64", "thread": "int64"})
     return table.sort_values("ts", kind="stable").reset_index(drop=True)
 
@@ -81,29 +63,9 @@ def _nodes(path: Path) -> pd.DataFrame:
 def _row(event: dict[str, Any]) -> dict[str, Any]:
     arguments, name = event["args"], str(event["name"])[: -len(_ENDING)]
     operator = str(arguments["op_name"])
-    inputs, outputs = (_shapes(arguments.get(key, [])) for key in ("input_type_shape", "output_type_shape"))
-    kind = _kind(operator)
-    product = kind == "gemm" and inputs and outputs and inputs[0][1] and outputs[0][1]
-    m, n, k = (prod(outputs[0][1][:-1]), outputs[0][1][-1], inputs[0][1][-1]) if product else (None, None, None)
-    return {
-        "ts": int(event["ts"]), "dur": int(event["dur"]), "thread": int(event["tid"]), "name": name, "type": operator,
-        "kind": kind, "library": "mlas" if _MLAS.search(operator) else "onnxruntime",
-        "dtype": _TYPES.get(outputs[0][0], outputs[0][0]) if outputs else None,
-        "layout": "nchwc" if name.endswith("_nchwc") else None,
-        "problem": ":".join("x".join(map(str, shape)) for _, shape in [*inputs, *outputs[:1]] if shape) or None,
-        "m": m, "n": n, "k": k,
-    }  # fmt: skip
-
-
-def _shapes(tensors: list[dict[str, list[int]]]) -> list[tuple[str, list[int]]]:
-    """Return (type, sizes) of tensors, which the profile writes as [{"float": [4, 6, 28, 28]}, ...]."""
-    return [(kind, [int(size) for size in sizes]) for tensor in tensors for kind, sizes in tensor.items()]
-
-
-@cache
-def _kind(operator: str) -> str:
-    match = next((kind for sign, kind in _KINDS if re.search(sign, operator.lower())), None)
-    return match or classify.operator_kind(operator, "forward")
+    inputs, outputs = (nodes.tensors(arguments.get(key, [])) for key in ("input_type_shape", "output_type_shape"))
+    what = nodes.described(name, operator, inputs, outputs)._asdict()
+    return {"ts": int(event["ts"]), "dur": int(event["dur"]), "thread": int(event["tid"]), "name": name, "type": operator, **what}
 
 
 def _name_layers(table: pd.DataFrame, network: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ _REMEDIES = {
     "pytorch": "torch.set_num_threads, OMP_NUM_THREADS",
     "tensorflow": "tf.config.threading.set_intra_op_parallelism_threads and set_inter_op_parallelism_threads",
     "mxnet": "OMP_NUM_THREADS, MXNET_CPU_WORKER_NTHREADS",
+    "onnxruntime": "SessionOptions.intra_op_num_threads",
     "cntk": "cntk.cntk_py.set_max_num_cputhreads, OMP_NUM_THREADS",
 }
 

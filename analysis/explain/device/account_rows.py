@@ -47,12 +47,17 @@ def labels(case: DeviceCase) -> pd.Series:
 
 
 def _of_slower(case: DeviceCase) -> dict[str, str]:
-    """Return for each kernel that another one replaces, one for one, the name on the slower side: they are one part."""
+    """Return for each kernel that another one replaces, or joins with others, one name for all of them: they are one part.
+
+    It is the name on the slower side, or that of the kernel which joins others.
+    """
     result: dict[str, str] = {}
     for one in case.replaced:
         if len(one.a) == len(one.b) == 1:
             (a,), (b,) = one.a, one.b
             result |= dict.fromkeys((a, b), b if one.b_ns > one.a_ns else a)
+        elif case.totals and 1 in (len(one.a), len(one.b)):  # several that one joins
+            result |= dict.fromkeys(one.a | one.b, next(iter(one.a if len(one.a) == 1 else one.b)))
     return result
 
 

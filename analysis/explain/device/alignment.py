@@ -30,6 +30,7 @@ _MOST = 4000  # kernels in a step that is aligned: the alignment table is quadra
 _SAME, _SHORT, _PROBLEM, _KIND, _UNLIKE = 1.0, 0.9, 0.8, 0.6, 0.0
 _IN_PARTS = "attention"  # kernels of this kind come in groups that do one thing together
 _EQUAL = 0.1  # of the time of two kernels: if they differ by less, one may be the other under another name
+_GOOD_PART = 0.05  # of the device's busy time: shorter kernels take equally long by chance
 _FEW_NAMES, _LIKE_NAMED = 50, 0.5  # kernels that only one side has; share of the words that like names have in common
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _LARGEST = 60  # kernels in a stretch: a longer one is other work, not a replacement
@@ -87,23 +88,63 @@ def renamed(case: DeviceCase) -> list[Replacement]:
     return [_renamed(a, b)] if single or equal else []
 
 
-def like_named(case: DeviceCase) -> list[Replacement]:
-    """Return kernels of unknown kind that took another's place, executed as often under a name of mostly the same words.
+def by_names(case: DeviceCase) -> list[Replacement]:
+    """Return kernels that others replace, executed as often: joined in one, taking as long, or of like names and unknown kind.
+
+    Each kernel is in one of them only.
+    """
+    rows = case.all_kernels()
+    unknown = (rows["kind"].isna() | (rows["kind"] == "unknown")).to_numpy(bool)
+    own = rows[["a_library", "b_library"]].isna().all(axis=1).to_numpy(bool) & ~rows["kind"].isin(MAIN).to_numpy(bool)
+    found: list[Replacement] = []
+    whole = case.counts and case.totals and not case.by_operators and not case.unlisted_ns("a") and not case.unlisted_ns("b")
+    for rule in (_joined, _as_long, _like_named):
+        known = {name for one in found for name in one.a | one.b}
+        left = rows[~rows["name"].isin(known).to_numpy(bool) & (unknown if rule is _like_named else own)]
+        if rule is _as_long:
+            left = left[(left[["a_ns", "b_ns"]].max(axis=1) >= _GOOD_PART * case.busy_ns).to_numpy(bool)]
+        alone = [left[((left[f"{key}_count"] > 0) & (left[f"{other}_count"] <= 0)).to_numpy(bool)] for key, other in ("ab", "ba")]
+        if all(0 < len(one) <= _FEW_NAMES for one in alone) and (whole or rule is _like_named):
+            found += rule(*alone)
+    return found
+
+
+def _joined(a: pd.DataFrame, b: pd.DataFrame) -> list[Replacement]:
+    """Return kernels whose names together have the words of one kernel of the other side: scale and shift of scale_shift."""
+    found: list[Replacement] = []
+    for key, one, other, many in (("b", b, "a", a), ("a", a, "b", b)):
+        for place in range(len(one)):
+            whole = one.iloc[place : place + 1]
+            said, known = words_of(whole["name"].iloc[0]), {name for pair in found for name in pair.a | pair.b}
+            fits = [name not in known and words_of(name) < said for name in many["name"]]
+            parts = many[(many[f"{other}_count"] == whole[f"{key}_count"].iloc[0]).to_numpy(bool) & np.array(fits, dtype=bool)]
+            own = [words_of(name) for name in parts["name"]]
+            if len(own) > 1 and frozenset().union(*own) == said and all(mine - frozenset.intersection(*own) for mine in own):
+                found.append(_replaced_by(parts, whole) if key == "b" else _replaced_by(whole, parts))
+    return found
+
+
+def _as_long(a: pd.DataFrame, b: pd.DataFrame) -> list[Replacement]:
+    """Return kernels that take about as long as one of the other side, executed as often, if there is only one such pair."""
+    times = a["a_ns"].to_numpy(float), b["b_ns"].to_numpy(float)
+    near = np.abs(times[0][:, None] - times[1]) <= _EQUAL * np.maximum(times[0][:, None], times[1])
+    near &= a["a_count"].to_numpy(float)[:, None] == b["b_count"].to_numpy(float)
+    near &= (near.sum(axis=1) == 1)[:, None] & (near.sum(axis=0) == 1)
+    return [_renamed(a.iloc[place], b.iloc[other]) for place, other in zip(*np.nonzero(near), strict=True)]
+
+
+def _like_named(a: pd.DataFrame, b: pd.DataFrame) -> list[Replacement]:
+    """Return kernels that took another's place, executed as often under a name of mostly the same words.
 
     Each is the other's most similar one: blur_global of blur_constant.
     """
-    rows = case.all_kernels()
-    rows = rows[(rows["kind"].isna() | (rows["kind"] == "unknown")).to_numpy(bool)]
-    alone = [rows[((rows[f"{key}_count"] > 0) & (rows[f"{other}_count"] <= 0)).to_numpy(bool)] for key, other in ("ab", "ba")]
-    if not all(0 < len(one) <= _FEW_NAMES for one in alone):
-        return []
-    names = [[words_of(name) for name in one["name"]] for one in alone]
-    counts = [one[f"{key}_count"].to_numpy(float) for key, one in zip("ab", alone, strict=True)]
-    likeness = np.array([[len(a & b) / max(len(a | b), 1) for b in names[1]] for a in names[0]])
+    names = [[words_of(name) for name in one["name"]] for one in (a, b)]
+    counts = [one[f"{key}_count"].to_numpy(float) for key, one in (("a", a), ("b", b))]
+    likeness = np.array([[len(one & other) / max(len(one | other), 1) for other in names[1]] for one in names[0]])
     likeness[counts[0][:, None] != counts[1]] = 0.0
     best = likeness.argmax(axis=1)
     return [
-        _renamed(alone[0].iloc[place], alone[1].iloc[other])
+        _renamed(a.iloc[place], b.iloc[other])
         for place, other in enumerate(best.tolist())
         if likeness[place, other] >= _LIKE_NAMED and likeness[:, other].argmax() == place
     ]
@@ -112,6 +153,13 @@ def like_named(case: DeviceCase) -> list[Replacement]:
 def words_of(name: object) -> frozenset[str]:
     """Return the words of a kernel's short name: gpu_joinData has gpu, join and data."""
     return frozenset(word.lower() for word in _WORD.findall(words.kernel(name)))
+
+
+def _replaced_by(a: pd.DataFrame, b: pd.DataFrame) -> Replacement:
+    """Return that these kernels of B do what those of A do."""
+    counts = int(a["a_count"].sum()), int(b["b_count"].sum())
+    names = frozenset(map(str, a["name"])), frozenset(map(str, b["name"]))
+    return Replacement(*names, min(counts), *counts, int(a["a_ns"].sum()), int(b["b_ns"].sum()))
 
 
 def _renamed(a: pd.Series, b: pd.Series) -> Replacement:

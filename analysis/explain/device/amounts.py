@@ -5,36 +5,81 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from kernelscope.analysis.accounting.device_account import COPY
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.alignment import words_of
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase
+from kernelscope.analysis.explain.device.side import DeviceSide
 from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
 _OTHER_WORK = 1.5  # times as many products, convolutions and attentions: another program, or another unit of work
 _HELPERS = r"(?i)offsets?kernel|generatewinogradtiles"  # of convolutions, beside the kernel that computes
 _LONGER, _NEAR = 2.0, 1.3  # times as long sequences that are told; within which attention must take their square
+_FAR_LONGER, _LASTS_NS = 4.0, 50_000  # times as long, and how long a copy lasts: more than another kind of memory makes of them
+_BETWEEN = ("host to device", "device to host", "unified memory")
 _USUAL = frozenset(["kernel", "kernels", "gpu", "cuda", "device", "global", "void", "float", "double", "int", "fn", "func"])
 _ALIKE = 0.02  # numbers of executions within this share of each other are equal
+_QUANTISES = r"\bQuantizeLinear"
 _MOST = 0.6  # of the time of either side must be in kernels whose numbers differ by one factor
+_HARDLY, _PARTLY = (
+    0.05,
+    0.5,
+)  # of the time of one side, and of the other: kernels whose names share a word with one of the other's
 _LEAST = 3  # different kernels: fewer say nothing about the whole
 
 
 def differ(case: DeviceCase) -> list[str]:
     """Return a sentence on the amount of work if it differs so much that this alone may be the cause."""
-    said = _of_programs(case) or _of_gradients(case) or _of_repeats(case) or _of_main(case) or _of_lengths(case)
-    return [said] if said else []
+    rules = (_of_programs, _of_gradients, _of_repeats, _of_main, _of_lengths, _of_sizes)
+    said = next(filter(None, (rule(case) for rule in rules)), None)
+    return [one for one in (said, _of_precisions(case), _of_quantised_layers(case)) if one]
+
+
+def _of_precisions(case: DeviceCase) -> str | None:
+    """Return a sentence if engines of TensorRT were built for different precisions, as far as both logs state them."""
+    a, b = ((side.facts.get("settings") or {}).get("precision") for side in (case.a, case.b))
+    if not all(_is_engine(side) for side in (case.a, case.b)) or None in (a, b) or a == b:
+        return None
+    return f"A's engine may compute in {a}, B's in {b}"
+
+
+def _of_quantised_layers(case: DeviceCase) -> str | None:
+    """Return a sentence if only one engine of TensorRT has layers that quantise: it computes in fewer bits."""
+    if not all(_is_engine(side) for side in (case.a, case.b)) or any(case.unlisted_ns(key) for key in SIDES):
+        return None
+    counts = [int(side.trace.kernels["name"].astype("string").str.contains(_QUANTISES).sum()) for side in (case.a, case.b)]
+    if not max(counts) or min(counts):
+        return None
+    there, other = ("A", "B") if counts[0] else ("B", "A")
+    return f"{there} quantises what it computes with (QuantizeLinear in {max(counts)} layers), {other} does not"
+
+
+def _is_engine(side: DeviceSide) -> bool:
+    return side.facts.get("framework") == "tensorrt"
+
+
+def other_programs(case: DeviceCase) -> bool:
+    """Return whether the sides seem to be different programs."""
+    return _of_programs(case) is not None
 
 
 def _of_programs(case: DeviceCase) -> str | None:
-    """Return a sentence if the sides seem to be different programs: kernels of their own, of which no two share a word."""
+    """Return a sentence if the sides have kernels of their own, none in common, and hardly two alike by name."""
     rows = case.all_kernels()
-    if rows.empty or rows[["a_library", "b_library"]].notna().any().any() or (rows["kind"].fillna("unknown") != "unknown").any():
+    if rows.empty or rows[["a_library", "b_library"]].notna().any().any() or rows["kind"].isin(MAIN).any() or case.by_operators:
         return None
-    names = [set(rows.loc[(rows[f"{key}_count"] > 0).to_numpy(bool), "name"].dropna()) for key in SIDES]
-    if sum(map(len, names)) < _LEAST or not all(names):
+    there = [(rows[f"{key}_count"] > 0).to_numpy(bool) for key in SIDES]
+    names = [set(rows.loc[mine, "name"].dropna().map(words.kernel)) for mine in there]
+    if sum(map(len, names)) < _LEAST or not all(names) or names[0] & names[1]:
         return None
-    a, b = (frozenset().union(*map(words_of, mine)) - _USUAL for mine in names)
-    return None if a & b else "no kernel of A has a name like one of B's: these seem to be different programs"
+    said = rows["name"].map(lambda name: words_of(name) - _USUAL)
+    both = frozenset().union(*said[there[0]]) & frozenset().union(*said[there[1]])
+    alike = said.map(lambda one: bool(one & both)).to_numpy(bool)
+    shares = [float(rows.loc[alike, f"{key}_ns"].sum()) / max(float(rows[f"{key}_ns"].sum()), 1.0) for key in SIDES]
+    few = min(map(len, names)) < _LEAST
+    if both and (few or min(shares) >= _HARDLY or max(shares) >= _PARTLY):
+        return None
+    return f"{'hardly a' if both else 'no'} kernel of A has a name like one of B's: these seem to be different programs"
 
 
 def _of_lengths(case: DeviceCase) -> str | None:
@@ -51,6 +96,27 @@ def _of_lengths(case: DeviceCase) -> str | None:
     there = "B" if products > 1 else "A"
     as_with = f"as with sequences {times[1]} times as long"
     return f"attention takes {times[0]} times as long in {there}, products {times[1]} times: {as_with}"
+
+
+def _of_sizes(case: DeviceCase) -> str | None:
+    """Return a sentence if kernels and copies, equally many on both sides, all take far longer on one: a larger problem."""
+    if not case.totals or not case.counts or case.by_operators or not case.same_device or any(map(case.unlisted_ns, SIDES)):
+        return None
+    kernels, copies = case.all_kernels(), case.rows[(case.rows["part"] == COPY).to_numpy(bool)]
+    copies = copies[copies["kind"].isin(_BETWEEN).to_numpy(bool)]
+    rows = pd.concat([kernels, copies])
+    if kernels.empty or copies.empty or (rows["a_count"] != rows["b_count"]).any() or (copies["kind"] == "unified memory").any():
+        return None
+    more, less = ("b", "a") if float(rows["delta_ns"].sum()) > 0 else ("a", "b")
+    longer = [float(part[f"{more}_ns"].sum()) / max(float(part[f"{less}_ns"].sum()), 1.0) for part in (kernels, copies)]
+    moved = [float(copies[f"{key}_bytes"].sum()) for key in (more, less)]
+    each = float(copies[f"{more}_ns"].sum()) / max(float(copies[f"{more}_count"].sum()), 1.0)
+    if longer[0] < _LONGER or longer[1] < _FAR_LONGER or each < _LASTS_NS or (all(moved) and moved[0] < _LONGER * moved[1]):
+        return None
+    times = [f"{ratio:.3g} times" for ratio in longer]
+    names = sorted(set(kernels["name"].map(words.kernel)))
+    said = f"{names[0]} takes" if len(names) == 1 else "as many kernels take"
+    return f"{said} {times[0]} as long in {more.upper()}, and as many copies {times[1]}: as with a larger problem"
 
 
 def _of_gradients(case: DeviceCase) -> str | None:
@@ -92,10 +158,11 @@ def _of_repeats(case: DeviceCase) -> str | None:
     counts = [words.count(float(largest[f"{key}_count"].iloc[place])) for key in SIDES]
     took = case.b.account.step_ns / times
     change = f"{took / case.a.account.step_ns - 1:+.0%}"
+    more, less = ("B", "A") if times > 1 else ("A", "B")
     return (
-        f"most of the work runs {times:.3g} times as often in B as in A ({largest.index[place]}: {counts[0]} and {counts[1]} "
-        "times), as in a loop of another length or with other batches; "
-        f"as often as in A, B's work would take {words.duration(took)} ({change})"
+        f"most of the work runs {max(times, 1 / times):.3g} times as often in {more} as in {less} ({largest.index[place]}: "
+        f"{counts[0]} times in A, {counts[1]} in B), as in a loop of another length or with other batches; "
+        f"run as often as in A, B's work would take {words.duration(took)} ({change})"
     )
 
 

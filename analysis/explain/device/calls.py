@@ -20,6 +20,15 @@ _FAR_MORE = 2.0  # times the device's time: the host does not only wait for it
 _GOOD_PART, _HALF = 0.3, 0.5  # of the device's time; of the host's extra time
 _NAMED = 3
 _SAME = 1.5  # times as long: as many calls of one name vary by as much from run to run
+_COPIES = r"^aten::(?:copy_|_to_copy|to|_local_scalar_dense|item)$"
+_COPYING = (
+    "find what triggers these copies: results that are fetched (.item(), .cpu(), print), tensors that are made on the host for "
+    "each use, and types that the device lacks (float64), which the host converts; make such tensors once, on the "
+    "device, in float32"
+)
+_SLOW_ON_HOST = (
+    "warm up before you record; if it stays as long, find which types or sizes the host computes in place of the device"
+)
 _REMEDIES = (
     (r"(?i)malloc|free|alloc|register", "allocate once, before the loop, or from a pool (cudaMallocAsync, a caching allocator)"),
     (r"(?i)launch", "fewer, larger kernels, or a CUDA graph of them"),
@@ -52,8 +61,23 @@ def _of_all(case: DeviceCase) -> str | None:
     waits = host[longer] < _FAR_MORE * device[longer]  # unless an operator does what it hardly does on the other side
     if waits and (name is None or abs(delta) < max(_FAR_MORE * apart, _GOOD_PART * max(device))):
         return None
+    if name is not None:
+        return _of_operator(case, name, host)
     more = f"the host's own time adds up to {words.duration(abs(delta))} more in {case.side(SIDES[longer]).name}"
-    return f"{more}, waits and the profiler's cost included: {words.change(case, *host)}{f'; most in {name}' if name else ''}"
+    return f"{more}, waits and the profiler's cost included: {words.change(case, *host)}"
+
+
+def _of_operator(case: DeviceCase, name: str, host: list[float]) -> str:
+    """Return that most of the host's extra time is in one operator, with what to do. host: all of each side's own time (ns)."""
+    facts = [(side.facts.get("host_own") or {}).get(name) or {} for side in (case.a, case.b)]
+    own = [float(one.get("ns") or 0) for one in facts]
+    longer = own.index(max(own))
+    side, other = (case.a, case.b) if longer == 0 else (case.b, case.a)
+    place = f", called at {facts[longer]['place']}" if facts[longer].get("place") else ""
+    less = f", {words.duration(own[1 - longer])} in {other.name}" if own[1 - longer] else ""
+    more = f"the host spends {words.duration(own[longer])} in {name} in {side.name}{place}{less}"
+    remedy = _COPYING if re.search(_COPIES, name) else _SLOW_ON_HOST
+    return f"{more}: most of the difference of its own time ({words.change(case, *host)}, waits included); try: {remedy}"
 
 
 def _most_in(case: DeviceCase, delta: float) -> str | None:
@@ -63,8 +87,7 @@ def _most_in(case: DeviceCase, delta: float) -> str | None:
     name = max(mine, key=lambda one: mine[one] - other.get(one, 0), default=None)
     if name is None or mine[name] < _HALF * abs(delta) or other.get(name, 0) > _LEAST * mine[name]:
         return None
-    place = sides[0].facts["host_own"][name]["place"]
-    return f"{name} ({words.duration(mine[name])} in {sides[0].name}{f', called at {place}' if place else ''})"
+    return str(name)
 
 
 def _of_calls(case: DeviceCase) -> str | None:

@@ -124,7 +124,8 @@ class DeviceCase:
         """Whether both ran on the same model of device, as far as known."""
         if self.on_cpu:
             return False
-        if self.a.makes and self.b.makes and not self.a.makes & self.b.makes:
+        made = (self.a.makes, self.b.makes), (self.a.makers, self.b.makers)
+        if any(mine and other and not mine & other for mine, other in made):
             return False
         facts = ((self.a.hardware, self.b.hardware), (self.a.capability, self.b.capability))
         known = next((pair for pair in facts if None not in pair), None)
@@ -144,7 +145,12 @@ class DeviceCase:
     @property
     def by_operators(self) -> bool:
         """Whether both are tables of operators, which also list those that only call others."""
-        return all(lists_operators(side) for side in (self.a, self.b))
+        return all(side.lists_operators for side in (self.a, self.b))
+
+    @property
+    def counts(self) -> bool:
+        """Whether both sides tell how often their kernels ran."""
+        return self.a.counts and self.b.counts
 
     @property
     def what(self) -> str:
@@ -324,17 +330,14 @@ def reach(a: Float, b: Float) -> float | None:
     return reach_of_difference(batches(a), batches(b))
 
 
-def lists_operators(side: DeviceSide) -> bool:
-    """Return whether a side's totals are of operators and not of kernels: torch.profiler's tables of processors always are."""
-    printed = (side.facts.get("source") or {}).get("format") == "torch-table"
-    return printed and (side.on_cpu or side.facts.get("counted") == "operators")
-
-
 Rule = Callable[[DeviceCase], Iterator[DeviceFinding]]
 
 
 def case_of(a: DeviceSide, b: DeviceSide) -> DeviceCase:
-    """Return the case of two sides. Rows with the same part, kind, name, cause and detail are one."""
+    """Return the case of two sides. Rows with the same part, kind, name, cause and detail are one.
+
+    Where a side does not tell how often its kernels ran, counts only say which side has a kernel.
+    """
     tables, numbers = [], {}
     kinds = _kinds(a.account, b.account)
     for key, side in zip(SIDES, (a, b), strict=True):
@@ -346,6 +349,8 @@ def case_of(a: DeviceSide, b: DeviceSide) -> DeviceCase:
         for name in _SUMS:
             rows[f"{key}_{name}"] = rows[f"{key}_{name}"].fillna(0)
         rows[f"{key}_ns"] = rows.pop(f"{key}_time_ns").astype("int64")
+        if not (a.counts and b.counts):
+            rows[f"{key}_count"] = rows[f"{key}_count"].mask(rows["part"] == COMPUTE, rows[f"{key}_count"].clip(upper=1))
     rows["delta_ns"] = rows["b_ns"] - rows["a_ns"]
     rows = rows.sort_values("delta_ns", key=lambda delta: -delta.abs(), kind="stable").reset_index(drop=True)
     rows["row"] = [f"r{number}" for number in range(1, len(rows) + 1)]

@@ -18,6 +18,16 @@ _BYTES = 0.1  # of the larger traffic: likewise
 _SPREAD = 2.0  # times as much work of the first-level cache for each access: neighbours read addresses far apart
 _SAME_ACCESSES = 1.5  # times as much work of the pipes: at most as many accesses as the other side's
 _CACHED = 0.2  # of its peak: a cache that is less busy limits nothing
+_MANY_HITS, _NO_HITS, _BUSY = 0.5, 0.05, 0.4  # hit rates of the first-level cache, and how busy shared memory keeps it
+_MOVES, _GONE, _FEWER = 0.3, 0.1, 0.25  # of their peaks, memory or the L2 cache; of the slower kernel's traffic: what is left
+_TILES = (
+    "keep tiles that are read again in shared memory, as {0} does; then let each thread compute several results from values in "
+    "registers"
+)
+_MOVE_LESS = (
+    "move fewer bytes, as {0} does: keep what is used again in registers, shared or constant memory, and data in plain arrays in "
+    "place of objects behind pointers"
+)
 _LINE = ",1,1"  # the end of sizes of one dimension
 _KEY = "explain: hardware counters"
 _TILE = re.compile(r"gemm[a-z0-9]{0,20}_(?:[a-z0-9]{1,12}_){0,12}?(?:tilesize)?(\d{2,3})x(\d{2,3})(?=[x_]|$)")
@@ -26,6 +36,10 @@ _DEVICES = {
     "compute_capability": "Different GPUs: compute capability {0} in {1}, {2} in {3}; so equal work takes other times, too.",
     "multiprocessors": "Different GPUs, or parts: {0} multiprocessors in {1}, {2} in {3}; so equal work takes other times, too.",
 }
+_OF_ENGINES = (
+    "compare what the builder chose for these layers: trtexec --dumpLayerInfo --profilingVerbosity=detailed prints "
+    "precision, formats and tactic of each"
+)
 _ON_ONE_DEVICE = "run both on one GPU to see what the programs themselves differ by"
 _COALESCED = (
     "let neighbouring threads read neighbouring addresses (coalescing), as {0} seems to; in shared memory, avoid bank conflicts"
@@ -75,8 +89,56 @@ def sentences(case: DeviceCase, rows: pd.DataFrame) -> list[str]:
     return [*before, *limited, *_accesses(a, b), *busy, *_bytes(a, b), *_rules(known)]
 
 
+def conclusions(case: DeviceCase, rows: pd.DataFrame) -> list[str]:
+    """Return what follows from how the counters of both sides' longest kernels among these rows differ, in a sentence or none."""
+    _, slower, _, faster = words.slower(case, rows)
+    sides = {one.side: one for one in _kernels(case, rows)}
+    if slower not in sides or faster not in sides:
+        return []
+    mine, other = sides[slower], sides[faster]
+    if _tiles(mine, other):
+        hits = ", ".join(f"{counters.percent(_hits(one) or 0.0)} in {side}" for side, one in sides.items())
+        return [
+            f"{faster} keeps tiles in shared memory: hardly any access finds data in the L1 cache (hit rate {hits}), as what "
+            "is read again comes from shared memory, which counts as the cache's work."
+        ]
+    if _traffic(mine, other):
+        units = [("device memory", "dram_throughput"), ("the L2 cache", "l2_throughput")]
+        took = [f"{what} {words.change(case, *(sides[one.name].work(unit) for one in (case.a, case.b)))}" for what, unit in units]
+        return [f"{faster} moves far fewer bytes. At their peaks the units would need for them: {'; '.join(took)}."]
+    return []
+
+
+def _hits(one: _Kernel) -> float | None:
+    return counters.l1_hit_rate(one.trace, str(one.row["kernel"]))
+
+
+def _tiles(mine: _Kernel, other: _Kernel) -> bool:
+    """Return whether the faster kernel reads again from shared memory what the slower one finds in the first-level cache."""
+    hits = [_hits(one) for one in (mine, other)]
+    busy = other.row["l1_throughput"]
+    if None in hits or pd.isna(busy) or _devices(mine, other):
+        return False
+    return float(hits[0] or 0.0) >= _MANY_HITS and float(hits[1] or 0.0) <= _NO_HITS and float(busy) >= _BUSY
+
+
+def _traffic(mine: _Kernel, other: _Kernel) -> bool:
+    """Return whether most of what the slower kernel moves to and from device memory and second-level cache is gone."""
+    works = [[one.work(unit) for one in (mine, other)] for unit in ("dram_throughput", "l2_throughput")]
+    shares = [mine.row[unit] for unit in ("dram_throughput", "l2_throughput")]
+    if any(pd.isna(share) for share in shares) or pd.isna(other.row["dram_throughput"]) or pd.isna(other.row["l2_throughput"]):
+        return False
+    fewer = works[0][1] <= _GONE * works[0][0] and works[1][1] <= _FEWER * works[1][0]
+    return bool(max(shares) >= _MOVES and fewer and not _devices(mine, other))
+
+
 def remedy(case: DeviceCase, rows: pd.DataFrame) -> str | None:
-    """Return what to do about what limits the slower side's longest kernel among these rows; None if its counters do not tell."""
+    """Return what to do about what limits the slower side's longest kernel among these rows; None if its counters do not tell.
+
+    TensorRT's layers have no counters: what its builder chose for them is what can be compared.
+    """
+    if all(side.facts.get("framework") == "tensorrt" for side in (case.a, case.b)):
+        return _OF_ENGINES
     _, slower, _, faster = words.slower(case, rows)
     sides = {one.side: one for one in _kernels(case, rows)}
     if slower not in sides:
@@ -96,10 +158,17 @@ def _remedy(mine: _Kernel, other: _Kernel | None) -> str | None:
     if mine.limit.of_grid and sizes[0] != sizes[1] and other.launch.sizes:
         first, point, rest = mine.limit.remedy.partition(". ")
         return f"{first} ({other.side} has {other.launch.sizes}){point}{rest}"
+    if _tiles(mine, other):
+        return _TILES.format(other.side)
+    if _traffic(mine, other):
+        return _MOVE_LESS.format(other.side)
     if (mine.limit.of_grid or mine.limit.unclear) and _spread(mine, other):
         more = "; the grid is too small on both sides, too" if mine.limit.of_grid else ""
         return f"{_COALESCED.format(other.side)}{more}"
-    return mine.limit.remedy
+    alike = all(one.work(unit) for one in (mine, other) for unit in ("sm_throughput", "l1_throughput")) and not _spread(
+        mine, other
+    )
+    return mine.limit.remedy.replace(f"{limits.COALESCE}; ", "") if alike and not _devices(mine, other) else mine.limit.remedy
 
 
 def _kernels(case: DeviceCase, rows: pd.DataFrame) -> list[_Kernel]:

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes
-from kernelscope.analysis.accounting.device_account import COMPUTE, COPY, GRAPH, IDLE, KERNELS, TOTALS, WINDOW
+from kernelscope.analysis.accounting.device_account import COMPUTE, GRAPH, IDLE, KERNELS, TOTALS, WINDOW
 from kernelscope.analysis.accounting.statistics import Difference
-from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import DetectedSteps, Request
 from kernelscope.analysis.explain import again
 from kernelscope.analysis.explain.device import (
+    abstention,
     account_rows,
     alignment,
     amounts,
     by_kind,
     calls,
     causes,
-    compiled,
     counted,
-    host_pace,
+    remarks,
     words,
 )
 from kernelscope.analysis.explain.device.alignment import Replacement
-from kernelscope.analysis.explain.device.case import PACE, SIDES, DeviceCase, DeviceFinding, case_of, lists_operators, reach
+from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding, case_of, reach
 from kernelscope.analysis.explain.device.causes import faults
 from kernelscope.analysis.explain.device.labels import labels
 from kernelscope.analysis.explain.device.side import CaptureSide, DeviceSide, alike, side_of, takes_all
@@ -37,13 +36,9 @@ from kernelscope.analysis.trace import MAIN, UNLISTED, Trace
 from kernelscope.analysis.trace.notebook import Shown
 
 SCHEMA = "kernelscope/explain/1"
-_SMALLEST = 0.015  # of a step: two runs of one program differ by as much
 _REPLACED = 20  # replacements that are listed
 _PLACES = 2  # replacements in a finding's evidence
-_OPPOSED = 0.5  # of the larger movement: an opposite one of at least this share is said to hide it
-_STEPS, _TAIL = 3, 0.02  # least number of steps; share of a step that earlier work must take to be noted
-_ALL_ROWS = "print all rows of both; of torch.profiler: key_averages().table(row_limit=-1)"
-_GOOD_PART = 0.3  # of a side's time
+_OF_PROGRAMS = "compare two runs of one program; `advise` says of each capture alone what takes its time"
 _UNPRINTED = 0.1  # of a cause: more than this in rows that may be unprinted makes it unsure
 _LESS_SURE = {"high": "medium", "medium": "low", "low": "low"}
 
@@ -64,9 +59,9 @@ def explain(a: CaptureSide, b: CaptureSide, request: Request | None = None) -> d
     case.replaced = alignment.renamed(case) if case.totals else alignment.replacements(case.a, case.b)
     if case.totals:
         _keep_kind(case)
-    like_named = alignment.like_named(case)
-    known = {name for one in like_named for name in one.a | one.b}
-    case.replaced = like_named + [one for one in case.replaced if not known & (one.a | one.b)]
+    by_names = alignment.by_names(case)
+    known = {name for one in by_names for name in one.a | one.b}
+    case.replaced = by_names + [one for one in case.replaced if not known & (one.a | one.b)]
     findings = _settled(case) if a.path != b.path else []
     return Shown(_result(case, findings))
 
@@ -115,10 +110,10 @@ def _amount(trace: Trace, steps: DetectedSteps, graphs: bool) -> float:
 
 def _settled(case: DeviceCase) -> list[DeviceFinding]:
     """Return the findings that stand out from the noise, largest first. No row is in two of them."""
-    if _counted_apart(case) and any(case.unlisted_ns(key) for key in SIDES):
+    if abstention.counted_apart(case) and any(case.unlisted_ns(key) for key in SIDES):
         return []
     result = []
-    for rule in by_kind.RULES if _counted_apart(case) else causes.rules():
+    for rule in by_kind.RULES if abstention.counted_apart(case) else causes.rules():
         for finding in rule(case):
             if case.taken & set(finding.rows):
                 continue
@@ -142,16 +137,17 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
     interval = _interval(case)
     difference = Difference(delta, interval)
     rows, owner = account_rows.rows(case, findings)
-    other_work = amounts.differ(case)
+    other_work, programs = amounts.differ(case), amounts.other_programs(case)
+    findings = [replace(one, confidence="low", remedy=_OF_PROGRAMS) for one in findings] if programs else findings
     plain = [_finding(case, finding, delta, owner, bool(other_work)) for finding in findings]
-    abstained, to_find_out = _abstained(case, findings)
+    abstained, to_find_out = abstention.abstained(case, findings)
     of_faults = [] if any(one.cause == faults.CAUSE for one in findings) else faults.note(case)
     return {
         "schema": SCHEMA,
         "a": _side(a), "b": _side(b),
         "wall_delta_ns": delta,
         "wall_interval_ns": list(interval) if interval else None,
-        "significant": difference.significant if findings or not _alike(case) else False,
+        "significant": difference.significant if findings or not abstention.alike(case) else False,
         "floor_ns": difference.detection_limit_ns,
         "to_resolve": again.OF_CAPTURES,
         "instrumentation_ns": 0,
@@ -161,11 +157,11 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
         "replaced": [_replacement(one) for one in case.replaced[:_REPLACED]],
         "matches": [],
         "network": None, "mode": None, "batch": None,
-        "differs": [*_other_ranks(case), *other_work], "differences": [],
+        "differs": [*remarks.other_ranks(case), *other_work], "differences": [],
         "missing": {"a": _missing(a), "b": _missing(b)},
-        "devices": _devices(case), "cut": _cut(case),
-        "hidden": _hidden(case, findings), "calls": calls.sentence(case),
-        "notes": [*_notes(case), *of_faults],
+        "devices": remarks.devices(case), "cut": remarks.cut(case),
+        "hidden": remarks.hidden(case, findings), "calls": None if programs else calls.sentence(case),
+        "notes": [*remarks.notes(case, interval is not None), *of_faults],
         "abstained": abstained, "to_find_out": to_find_out,
         "findings": plain,
         "unexplained_ns": delta - sum(one["explains_ns"] for one in plain),
@@ -191,7 +187,8 @@ def _side(side: DeviceSide) -> dict[str, Any]:
         "windows": len(side.account.lengths),
         "steps": side.detected.sentence() if side.detected else None,
         "basis": side.account.basis,
-        "counted": "operators" if lists_operators(side) else side.facts.get("counted"),
+        "counted": "operators" if side.lists_operators else side.facts.get("counted"),
+        "iteration": side.facts.get("iteration"),
         "coverage": round(1 - unseen / max(side.account.step_ns, 1), 4),
         "layers": 0,
     }
@@ -199,9 +196,10 @@ def _side(side: DeviceSide) -> dict[str, Any]:
 
 def _missing(side: DeviceSide) -> dict[str, str]:
     if side.account.basis == TOTALS:
+        iteration = side.facts.get("iteration")
         return {
             "timeline": "durations are added up, even of work that ran at the same time",
-            "steps": "totals have no steps",
+            "steps": f"times are those of an iteration ({iteration})" if iteration else "totals have no steps",
         }
     if side.detected is not None:
         return {}
@@ -236,7 +234,7 @@ def _finding(case: DeviceCase, finding: DeviceFinding, delta: int, owner: dict[s
     instead = [one.sentence() for one in case.replaced if not case.totals and one.a | one.b <= names and one.tells_apart()][
         :_PLACES
     ]
-    unprinted = case.unsure_ns(rows)
+    unprinted, computing = case.unsure_ns(rows), rows[(rows["part"] == COMPUTE).to_numpy(bool)]
     caveat = f"Up to {words.duration(unprinted)} of this may be on the other side, too, in rows that were not printed."
     return {
         "cause": finding.cause,
@@ -248,69 +246,14 @@ def _finding(case: DeviceCase, finding: DeviceFinding, delta: int, owner: dict[s
         "layers": [],
         "evidence": [
             *([caveat] if unprinted > _UNPRINTED * abs(explains) else []),
+            *counted.conclusions(case, computing),
             *finding.evidence,
-            *counted.sentences(case, rows[(rows["part"] == COMPUTE).to_numpy(bool)]),
+            *counted.sentences(case, computing),
             *([f"In the middle step: {'; '.join(instead)}."] if instead else []),
         ],
         "remedy": finding.remedy,
         "rows": list(dict.fromkeys(owner[str(row)] for row in rows["row"]))[:40],
     }
-
-
-def _abstained(case: DeviceCase, findings: list[DeviceFinding]) -> tuple[str | None, str | None]:
-    a, b = case.a, case.b
-    if a.path == b.path:
-        return "both sides are the same recording", "name two different ones"
-    if findings:
-        return None, None
-    if _counted_apart(case):
-        return (
-            "one table gives times by kernel, the other by operator, as rows of kernels were not printed",
-            _ALL_ROWS,
-        )
-    if _alike(case):
-        return "the steps differ by less than two runs of one program do, and so does each part of them", None
-    return _too_little(case)
-
-
-def _counted_apart(case: DeviceCase) -> bool:
-    """Return whether one side's totals are by kernel and the other's by operator, which does not mean other work."""
-    return len({side.facts.get("counted") for side in (case.a, case.b)}) > 1 and all(
-        side.facts.get("counted") for side in (case.a, case.b)
-    )
-
-
-def _alike(case: DeviceCase) -> bool:
-    """Return whether the steps differ by less than two runs of one program do."""
-    steps = case.a.account.step_ns, case.b.account.step_ns
-    return max(steps) - min(steps) < _SMALLEST * min(steps)
-
-
-def _too_little(case: DeviceCase) -> tuple[str, str]:
-    """Return in words why the largest difference is no cause, and what would show more."""
-    labels = account_rows.labels(case)
-    largest = str(case.rows["delta_ns"].groupby(labels).sum().abs().idxmax())
-    rows = case.rows[(labels == largest).to_numpy(bool)]
-    delta, off = float(rows["delta_ns"].sum()), case.reach_ns(rows)
-    what = f"{largest} {words.signed(delta)}"
-    if largest == UNLISTED:
-        return f"the largest difference is in rows that were not printed ({words.signed(delta)})", _ALL_ROWS
-    return _no_cause(case, rows, what, (delta, off)), again.OF_CAPTURES
-
-
-def _no_cause(case: DeviceCase, rows: pd.DataFrame, what: str, difference: tuple[float, float | None]) -> str:
-    """Return why the rows of the largest difference, which were printed, are no cause. difference: theirs, and its reach (ns)."""
-    delta, off = difference
-    pace = host_pace.same_calls(case) if bool(rows["cause"].isin(PACE).any()) else None
-    if pace is not None:
-        return f"the largest difference is idle time for the host ({what}): {pace.sentence(case)}"
-    if off is not None and abs(delta) <= off:
-        return f"the largest difference ({what}) varies as much from step to step (95%: {words.duration(off)})"
-    if case.totals and (rows["part"] == COPY).all() and (rows["a_count"] == rows["b_count"]).all():
-        return f"the largest difference ({what}) is in as many copies on both sides, whose times vary from run to run"
-    if case.stands_out(rows):
-        return f"the largest difference ({what}) can have several causes, and the captures do not show which"
-    return f"the largest difference ({what}) is no larger than two runs of one program can differ by"
 
 
 def _confidence(case: DeviceCase, finding: DeviceFinding, explains: int, off: float | None, other_work: bool) -> str:
@@ -324,84 +267,3 @@ def _confidence(case: DeviceCase, finding: DeviceFinding, explains: int, off: fl
     if case.unsure_ns(case.rows_of(finding)) > _UNPRINTED * abs(explains):
         return "low"
     return _LESS_SURE[finding.confidence] if unsure or other_work else finding.confidence
-
-
-def _other_ranks(case: DeviceCase) -> list[str]:
-    """Return a sentence on the jobs' number of ranks if it differs."""
-    sizes = [(side.facts.get("distributed") or {}).get("world_size") for side in (case.a, case.b)]
-    return [f"{sizes[0]} ranks in A, {sizes[1]} in B"] if None not in sizes and sizes[0] != sizes[1] else []
-
-
-def _cut(case: DeviceCase) -> str | None:
-    """Return a sentence if one side's totals were cut and show none of the other's products, convolutions and attentions."""
-    main = case.all_kernels(MAIN)
-    took = {key: float(main[f"{key}_ns"].sum()) for key in SIDES}
-    for key, other in (SIDES, SIDES[::-1]) if case.totals else ():
-        large = took[other] > _GOOD_PART * case.side(other).account.step_ns
-        if case.unlisted_ns(key) and not took[key] and large:
-            kinds = words.listed(str(kind) for kind in main["kind"].unique())
-            there = f"{words.duration(took[other])} in {other.upper()}"
-            return f"{key.upper()}'s table was cut: it prints no {kinds} ({there}); print all rows"
-    return None
-
-
-def _devices(case: DeviceCase) -> str | None:
-    """Return a sentence if only one side computes on the CPU: everything else then compares unlike devices."""
-    if case.on_cpu is None:
-        return None
-    return f"{case.a.name} computes on {case.a.computes_on}, {case.b.name} on {case.b.computes_on}"
-
-
-def _hidden(case: DeviceCase, findings: list[DeviceFinding]) -> str | None:
-    """Return a sentence if gains and losses hide each other; else None."""
-    findings = [finding for finding in findings if not finding.follows]
-    moves = [_explains(case, finding) for finding in findings]
-    up, down = sum(ns for ns in moves if ns > 0), sum(ns for ns in moves if ns < 0)
-    if min(up, -down) < _OPPOSED * max(up, -down) or not up:
-        return None
-    gains = [finding.cause for finding, ns in zip(findings, moves, strict=True) if ns < 0]
-    losses = [finding.cause for finding, ns in zip(findings, moves, strict=True) if ns > 0]
-    why = ["", ""] if set(gains) & set(losses) else [f" ({words.listed(causes)})" for causes in (gains, losses)]
-    less, more = words.duration(-down), words.duration(up)
-    return f"{case.b.name} takes {less} less {case.per}{why[0]} and {more} more{why[1]}: one hides the other"
-
-
-def _earlier_work(side: DeviceSide) -> list[str]:
-    """Return a sentence if the first step holds much work launched before it: it is less representative than the others."""
-    lengths, trace = side.account.lengths, side.trace
-    if len(lengths) < _STEPS:
-        return []
-    first = trace.steps[~trace.steps["warmup"]].sort_values("start_ns").iloc[:1]
-    start, end = (int(edge[0]) for edge in device_steps.bounds(first))
-    kernels = trace.kernels
-    mine = kernels["step"].isna() & (kernels["device"] == side.account.device) & kernels["start_ns"].between(start, end - 1)
-    tail = int((kernels["end_ns"] - kernels["start_ns"])[mine.fillna(False).to_numpy(bool)].sum())
-    if tail < _TAIL * side.account.step_ns:
-        return []
-    others = round(float(lengths[1:].mean()))
-    before = f"{words.duration(tail)} of its first step are kernels launched before it"
-    return [f"{side.name}: {before}; other steps take {words.duration(others)} each"]
-
-
-def _notes(case: DeviceCase) -> list[str]:
-    one_sided = compiled.note(case)
-    notes = [one_sided] if one_sided else []
-    for side in (case.a, case.b):
-        steps = f": {side.detected.sentence()}" if side.detected else ""
-        where = f" on {side.hardware}" if side.hardware else ""
-        notes.append(f"{side.label} is {side.path}{where}{steps}")
-        if len(side.busy_ns) > 1:
-            busy = ", ".join(f"{device} {words.duration(ns)}" for device, ns in side.busy_ns.items())
-            notes.append(f"{side.name}, busy time of each device per step: {busy}; {side.account.device} is explained")
-        outside = side.account.outside
-        lost = outside[outside["count"] > 0]
-        if len(lost) and side.account.basis == TOTALS:
-            moved, ns = int(lost["count"].sum()), int(lost["duration_ns"].sum())
-            notes.append(f"{side.name}: {moved:,} moves of unified memory ({words.duration(ns)}) are part of the kernels' time")
-        elif len(lost):
-            columns = (lost[name].tolist() for name in ("count", "part", "duration_ns"))
-            parts = [f"{number} {part} ({words.duration(ns)})" for number, part, ns in zip(*columns, strict=True)]
-            notes.append(f"{side.name}, outside of steps: {', '.join(parts)}")
-        notes += _earlier_work(side)
-    notes.append("each side was recorded once: the interval does not include how much two runs of one program differ")
-    return notes

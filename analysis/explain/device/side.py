@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -12,9 +13,15 @@ from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import DetectedSteps, Request
 from kernelscope.analysis.attribution.steps.model import critical_device
 from kernelscope.analysis.explain.trace_layers import range_label
-from kernelscope.analysis.trace import Trace, conform
+from kernelscope.analysis.trace import EXECUTIONS, Trace, conform
 
 _ACCELERATORS = {"cuda", "rocm", "npu", "xpu", "mtia", "tpu"}
+# Names of kernels that are built for one maker's devices only. RCCL keeps NCCL's names, and hipified kernels CUDA's
+_OF_MAKER = {
+    "AMD": r"\bck(?:_tile)?::|\bCijk_|\baiter::|\brocprim::|\brocblas_|\bhipcub::|MIOpen|miopen|^__amd_rocclr_",
+    "NVIDIA": r"\bcutlass(?:::|_\d)|\bflash(?:::|_)(?:fwd|bwd)_\w*kernel|\bsm\d\d_|_sm\d\d_|xmma_|cudnn::|\bcublasLt?\b|^nvjet_|"
+    r"\b(?:maxwell|pascal|volta|turing|ampere|hopper|blackwell)_",
+}
 
 
 @dataclass(frozen=True)
@@ -65,13 +72,31 @@ class DeviceSide:
     @property
     def model(self) -> str:
         """The device's name, else its compute capability, else what the side computes on."""
-        return self.hardware or self.capability or self.computes_on
+        maker = next(iter(self.makers)) if len(self.makers) == 1 else None
+        return self.hardware or self.capability or (f"{maker}'s kernels" if maker else self.computes_on)
+
+    @cached_property
+    def makers(self) -> set[str]:
+        """The makers of devices for whom kernels were built, as far as their names tell."""
+        names = self.trace.kernels["name"].astype("string").dropna().drop_duplicates()
+        return {maker for maker, pattern in _OF_MAKER.items() if names.str.contains(pattern, regex=True).any()}
 
     @property
     def makes(self) -> set[str]:
         """The kinds of accelerators that ran kernels, such as cuda or npu."""
         devices = self.trace.kernels["device"].dropna().unique()
         return {str(device).partition(":")[0] for device in devices} & _ACCELERATORS
+
+    @property
+    def counts(self) -> bool:
+        """Whether the capture tells how often its kernels ran."""
+        return EXECUTIONS not in (self.trace.info.get("unavailable") or {})
+
+    @property
+    def lists_operators(self) -> bool:
+        """Whether totals are of operators and not of kernels: torch.profiler's tables of processors always are."""
+        printed = (self.facts.get("source") or {}).get("format") == "torch-table"
+        return printed and (self.on_cpu or self.facts.get("counted") == "operators")
 
     @property
     def facts(self) -> dict[str, Any]:

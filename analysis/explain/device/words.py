@@ -67,11 +67,14 @@ def changes(case: DeviceCase, rows: pd.DataFrame, most: int = 3) -> list[str]:
 
 def _times(case: DeviceCase, one: pd.Series[float]) -> str:
     """Return a kernel's times and counts on both sides: 1.24 s in A, 2.98 s in B (1 execution each)."""
-    return f"{change(case, one['a_ns'], one['b_ns'])} ({_executions(one['a_count'], one['b_count'])})"
+    number = f" ({_executions(one['a_count'], one['b_count'])})" if case.counts else ""
+    return f"{change(case, one['a_ns'], one['b_ns'])}{number}"
 
 
 def executions_of(case: DeviceCase, rows: pd.DataFrame) -> str:
     """Return both sides' numbers of executions in these rows: 6,000 executions each, 530 and 2,060 executions a step."""
+    if not case.counts:
+        return "numbers of executions unknown"
     number = _executions(float(rows["a_count"].sum()), float(rows["b_count"].sum()))
     return f"{number} {case.per}" if case.per == "a step" else number
 
@@ -107,14 +110,18 @@ def longer_each(rows: pd.DataFrame) -> pd.Series[float]:
     return rows["delta_ns"] - more_often(rows)
 
 
-def by_number(rows: pd.DataFrame) -> list[str]:
+def by_number(case: DeviceCase, rows: pd.DataFrame) -> list[str]:
     """Return a sentence that splits a difference into more and longer executions, if both contribute."""
     sums = of_both(rows)
     more, longer = float(more_often(sums).sum()), float(longer_each(sums).sum())
     some = abs(more + longer) >= _SHARED * abs(float(rows["delta_ns"].sum()))
     if not some or min(abs(more), abs(longer)) <= _PART * max(abs(more), abs(longer)):
         return []
-    return [f"Of this, {signed(more)} come from more or fewer executions, {signed(longer)} from longer or shorter ones."]
+    if more * longer < 0 and min(abs(more), abs(longer)) > abs(more + longer):
+        return []  # the same in fewer, longer executions
+    which, each = ("it", "an execution takes") if len(sums) == 1 else ("them", "executions take")
+    often, lasts = "more" if more > 0 else "less", "longer" if longer > 0 else "shorter"
+    return [f"{case.b.name} runs {which} {often} often ({signed(more)}), and {each} {lasts} there ({signed(longer)})."]
 
 
 def signed(ns: float) -> str:

@@ -14,7 +14,7 @@ from kernelscope.analysis.explain.device import CaptureSide
 from kernelscope.analysis.explain.device.labels import labels
 from kernelscope.analysis.explain.line_profiles.findings import causes
 from kernelscope.analysis.explain.line_profiles.functions import Functions, functions, told
-from kernelscope.analysis.explain.line_profiles.rows import Row, loop_counts, pair_lines, shortened, times_of
+from kernelscope.analysis.explain.line_profiles.rows import Row, loop_counts, own_cost, pair_lines, shortened, times_of
 from kernelscope.analysis.explain.model import CLOSE, SIDES
 from kernelscope.analysis.trace import Trace
 from kernelscope.analysis.trace.notebook import Shown
@@ -41,7 +41,8 @@ def explain(a: CaptureSide, b: CaptureSide) -> dict[str, Any]:
     same = a.path == b.path
     delta = totals[1] - totals[0]
     loop = loop_counts(paired[0])
-    findings = [] if same else causes(found.whole, paired, called, totals)
+    doubt = _doubt(rows, totals)
+    findings = [] if same else causes(found.whole, paired, called, totals, sure=doubt is None)
     close = abs(delta) < CLOSE * totals[0] and not findings
     side_facts = [_side(*one) for one in zip((a, b), names, totals, strict=True)]
     differs = [*_other_functions(found, totals), *_other_work(loop, times_of(paired[0]))]
@@ -53,13 +54,25 @@ def explain(a: CaptureSide, b: CaptureSide) -> dict[str, Any]:
             "parts_by": "line", "parts": _parts(rows, len(found.whole) > 1),
             "rows": [_plain(row, f"r{number}") for number, row in enumerate(rows)],
             "matches": [], "network": None, "mode": None, "batch": None,
-            "differs": [] if same else differs, "differences": [],
+            "differs": [] if same else differs, "differences": [], "own_cost": doubt,
             "missing": {key: {"kernels": _LINES_ONLY, "steps": "line_profiler keeps totals only"} for key in SIDES},
             "notes": _notes(found),
             "abstained": _abstained(same, close), "to_find_out": None,
             "findings": findings, "unexplained_ns": delta - sum(one["explains_ns"] for one in findings),
         }
     )  # fmt: skip
+
+
+def _doubt(rows: Sequence[Row], totals: Sequence[int]) -> str | None:
+    """Say that line_profiler's own cost may be the whole difference, if it is not less; else None."""
+    delta, cost = totals[1] - totals[0], own_cost(rows)
+    if not delta or (cost[1] - cost[0]) / delta < 1:
+        return None
+    hits = [f"{sum(row.hits[side] for row in rows):,}" for side in range(len(SIDES))]
+    return (
+        f"line_profiler's own cost may be the whole difference: it is at most {duration(cost[0])} in A and {duration(cost[1])} "
+        f"in B ({' and '.join(hits)} executions); time both without it (timeit)"
+    )
 
 
 def _other_functions(found: Functions, totals: Sequence[int]) -> list[str]:

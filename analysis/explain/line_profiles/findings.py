@@ -37,9 +37,13 @@ _LESS_OFTEN = "execute it less often: move it out of the loop, or process more a
 
 
 def causes(
-    pairs: Sequence[FunctionPair], paired: Sequence[Sequence[Row]], called: Sequence[Row], totals: tuple[int, int]
+    pairs: Sequence[FunctionPair],
+    paired: Sequence[Sequence[Row]],
+    called: Sequence[Row],
+    totals: tuple[int, int],
+    sure: bool = True,
 ) -> list[dict[str, Any]]:
-    """Return the causes in all functions, largest first."""
+    """Return the causes in all functions, largest first. sure: whether the difference is not line_profiler's own cost."""
     result, before = [], 0
     loop = loop_counts(paired[0])
     for pair, rows in zip(pairs, paired, strict=True):
@@ -54,7 +58,7 @@ def causes(
             result.append({**one, "confidence": lowered, "rows": [names[id(row)] for row in group]})
         before += len(rows)
     delta = totals[1] - totals[0]
-    small = abs(delta) < CLOSE * totals[0]
+    small = abs(delta) < CLOSE * totals[0] or not sure
     result = [
         {
             **one,

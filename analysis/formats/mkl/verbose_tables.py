@@ -43,6 +43,8 @@ _CALL = (
     r"(?P<value>\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(?P<unit>ns|us|ms|s)(?:\s(?P<rest>.*))?$"
 )
 _VERSION = r"MKL_VERBOSE\s+(?:Intel\(R\) (?:oneAPI )?(?:MKL|Math Kernel Library)|oneMKL)\b"
+_INSTRUCTIONS = re.compile(r"\(Intel\(R\) ([\w. +-]{1,60})\) enabled processors")
+_LONGEST_HEADER = 1000
 _UNIT_NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _LISTED_FAILURES = 20
 _LONGEST_NS = 1e17  # three years: longer durations are damage
@@ -110,6 +112,14 @@ def header_of(lines: pd.Series) -> str | None:
     """Return the version's text, such as "oneMKL 2024.0 Update 2 Product build 20240605"; None if not printed."""
     for line in lines[lines.str.match(_VERSION)]:
         return str(line).removeprefix("MKL_VERBOSE ").split(" for ")[0].strip()
+    return None
+
+
+def instructions_of(lines: pd.Series) -> str | None:
+    """Return the instruction set for which the library runs its code, such as SSSE3 or AVX-512; None if not printed."""
+    for line in lines[lines.str.match(_VERSION)]:
+        if match := _INSTRUCTIONS.search(str(line)[:_LONGEST_HEADER]):
+            return match[1]
     return None
 
 

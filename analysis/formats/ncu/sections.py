@@ -42,7 +42,7 @@ _FIELDS = {
 
 def matches(head: Head) -> bool:
     """Return whether the beginning or the end has a launch and a table of metrics."""
-    if not head.is_text or not any(sign in head.text for sign in ("Section: ", ", Context ", ", Invocations ")):
+    if not head.is_text or not any(sign in head.text for sign in ("Section: ", ", Context ", ", Invocations ", "Metric Name ")):
         return False
     lines = [line.rstrip() for line in head.tables_text.splitlines()]
     begins = any(map(_launch, lines)) or any(map(_HEAD.match, lines))
@@ -60,10 +60,7 @@ def read(path: Path) -> Trace:
 def parse(lines: Sequence[str]) -> NcuOutput:
     """Return all launches of a text with their metrics."""
     output = NcuOutput(header=True)
-    launches: list[dict[str, str | None]] = []
-    metrics: list[tuple[int, str | None, str, str, str]] = []
-    process = section = None
-    seen: set[str] = set()  # sections of the last launch
+    pages = _Pages(output)
     table, rule = _Table(), None
     for line in map(str.rstrip, lines):
         marked = bool(_MARK.search(line))
@@ -72,33 +69,87 @@ def parse(lines: Sequence[str]) -> NcuOutput:
             continue
         rule = None
         if found := _PROCESS.match(line):
-            process = found["process"]
+            pages.process = found["process"]
         elif fields := _launch(line):
-            launches.append({**fields, "Process ID": process})
-            section, table, seen = None, _Table(), set()
+            pages.launch(fields)
+            table = _Table()
         elif found := _SECTION.match(line):
-            if not launches or found["name"] in seen:  # a launch has each section once: the line of another one is not there
-                output.damaged += bool(launches) and launches[-1]["Kernel Name"] != UNNAMED
-                launches.append({"Kernel Name": UNNAMED, "Process ID": process})
-                seen = set()
-            section, table = found["name"], _Table()
-            seen.add(section)
+            pages.begin_section(found["name"])
+            table = _Table()
         elif _DASHES.match(line):
             table.dashes(line)
         elif found := rules.BEGINS.match(line):
             output.advice += 1
             table = _Table()
-            rule = rules.Rule(len(launches) - 1, found["type"], [found["text"]])
+            rule = rules.Rule(len(pages.launches) - 1, found["type"], [found["text"]])
             output.rules.append(rule)
-        elif launches and table.is_open and not table.is_head(line):
-            name, unit, value = table.row(line)
-            output.damaged += not (name and value)
-            if name and value:
-                metrics.append((len(launches) - 1, section, name, unit, value))
-    if metrics:
-        output.launches = pd.DataFrame(launches, dtype="str")
-        output.metrics = pd.DataFrame(metrics, columns=["launch", "section", "name", "unit", "value"])
+        elif table.is_open:
+            if table.is_head(line):
+                pages.begin_table()
+            else:
+                pages.metric(*table.row(line))
+    pages.fill()
     return output
+
+
+class _Pages:
+    """The launches and metrics that were read so far. process: the last one named.
+
+    People copy tables without the line of the launch, or of the section, too: a launch has each section once, and one duration.
+    """
+
+    def __init__(self, output: NcuOutput) -> None:
+        self.launches: list[dict[str, str | None]] = []
+        self.process: str | None = None
+        self._output = output
+        self._metrics: list[tuple[int, str | None, str, str, str]] = []
+        self._section: str | None = None
+        self._seen: set[str] = set()  # sections of the last launch, and durations outside of sections
+        self._first = 0  # metric of the last table
+
+    def launch(self, fields: dict[str, str | None]) -> None:
+        """Begin a launch."""
+        self.launches.append({**fields, "Process ID": self.process})
+        self._section, self._seen = None, set()
+
+    def begin_section(self, name: str) -> None:
+        """Begin a section; it is of another launch, whose line is not there, if the last one has it already."""
+        if not self.launches or name in self._seen:
+            self._output.damaged += bool(self.launches) and self.launches[-1]["Kernel Name"] != UNNAMED
+            self.launch({"Kernel Name": UNNAMED})
+        self._section = name
+        self._seen.add(name)
+
+    def begin_table(self) -> None:
+        """Begin a table; it is of a kernel without a name if no launch is above it."""
+        self._first = len(self._metrics)
+        if not self.launches:
+            self.launch({"Kernel Name": UNNAMED})
+
+    def metric(self, name: str, unit: str, value: str) -> None:
+        """Add a metric of the last launch."""
+        if not self.launches:
+            return
+        self._output.damaged += not (name and value)
+        if not (name and value):
+            return
+        if self._section is None and name in printed.DURATION:
+            self._take_duration(name)
+        self._metrics.append((len(self.launches) - 1, self._section, name, unit, value))
+
+    def _take_duration(self, name: str) -> None:
+        """Begin another launch with the last table if the last launch, which has no name, has a duration already."""
+        if name in self._seen and self.launches[-1]["Kernel Name"] == UNNAMED:
+            self.launch({"Kernel Name": UNNAMED})
+            begun = [metric[1:] for metric in self._metrics[self._first :]]
+            self._metrics[self._first :] = [(len(self.launches) - 1, *metric) for metric in begun]
+        self._seen.add(name)
+
+    def fill(self) -> None:
+        """Put launches and metrics into the output, if there are metrics."""
+        if self._metrics:
+            self._output.launches = pd.DataFrame(self.launches, dtype="str")
+            self._output.metrics = pd.DataFrame(self._metrics, columns=["launch", "section", "name", "unit", "value"])
 
 
 def _launch(line: str) -> dict[str, str | None] | None:

@@ -38,6 +38,12 @@ _COLUMNS: tuple[tuple[str, frozenset[str]], ...] = tuple(
         ("cuda_api_sum", "Total Time|Calls|Name"),
         ("osrt_sum", "Total Time|Num Calls|Name"),
         ("osrt_sum", "Total Time|Calls|Name"),
+        # of which people cut columns: one that only GPU work has is left
+        ("cuda_gpu_trace", "Start|Duration|GrdX|Name"),
+        ("cuda_gpu_trace", "Start|Duration|GridXYZ|Name"),
+        ("cuda_gpu_trace", "Start|Duration|SrcMemKd|Name"),
+        ("cuda_gpu_trace", "Start|Duration|Strm|Name"),
+        ("cuda_gpu_trace", "Start|Duration|Reg/Trd|Name"),
     )
 )
 # Reports of which people left columns out, by the columns with what was measured and with its name

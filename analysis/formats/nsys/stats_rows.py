@@ -14,7 +14,7 @@ from kernelscope.analysis.files import text_tables
 from kernelscope.analysis.formats import printed as printed_tables
 from kernelscope.analysis.formats import unlisted
 from kernelscope.analysis.formats.nsys.stats_tables import StatsTable
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import EXECUTIONS, Trace
 
 CATEGORIES = {"CUDA_KERNEL": "kernels", "MEMORY_OPER": "copies", "CUDA_API": "calls"}
 _COUNTS = ("Instances", "Num Calls", "Calls", "Count", "Operations", "Range Instances")
@@ -60,6 +60,8 @@ class StatsRows(printed_tables.TableRemarks):
         if column is not None:
             return self.numbers(column)
         self.note(f"{self.report}: the table, line {self.line}, does not print the calls: a row counts as one execution")
+        if self.report in ("cuda_gpu_kern_sum", "cuda_gpu_kern_gb_sum"):
+            self.result.info["unavailable"][EXECUTIONS] = "the table of kernels does not print how often they ran"
         return pd.Series(1, index=self.rows.index, dtype="Int64")
 
     def names(self) -> pd.Series:
@@ -180,10 +182,11 @@ class StatsRows(printed_tables.TableRemarks):
 
     def unlisted(self, kernels: pd.DataFrame) -> pd.DataFrame:
         """Return a row for the part of a kernel summary's total that its rows lack, and note the rows' share."""
-        if not self.report.startswith("cuda_gpu_kern") or "Time" not in self.rows or len(kernels) < len(self.rows):
+        if not self.report.startswith("cuda_gpu_kern") or "Time" not in self.rows:
             return pd.DataFrame()
         step = text_tables.resolution(self.rows["Total Time"], self.table.units.get("Total Time") or "ns")
-        lacking = unlisted.of(kernels["duration_ns"], self.rows["Time"], step)
+        useless = len(self.rows) - len(kernels)
+        lacking = unlisted.of(kernels["duration_ns"], self.rows.loc[kernels.index, "Time"], step, useless)
         if lacking.note:
             self.cut_noted = True
             self.note(f"{self.report}: {lacking.note}")

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.files import stream, text_tables
+from kernelscope.analysis.files import markdown, stream, text_tables
 from kernelscope.analysis.formats import unlisted
 from kernelscope.analysis.formats.nsys import local_numbers
 
@@ -60,7 +60,7 @@ _RULE = r"\s*-{2,}(?:\s+-{2,})+\s*"  # below the header of a table in columns
 _LANDMARK = (
     r"^(?:Processing \[.*|SKIPPED: .*|\s*\*\* .*\(.*\):?\s*|\s*\[\d+/\d+\] Executing '.*"
     rf"|[A-Z][A-Za-z -]* Statistics(?: \([^)]*\))?:?\s*|[\s|]*-{{2,}}[\s-]*|\+-[-+]+\+\s*"
-    rf"|[\[{{]\s*|<!DOCTYPE html>|<table>|\s*```.*|{text_tables.PIPES}|{_CSV_HEADER})$"
+    rf"|[\[{{]\s*|<!DOCTYPE html>|<table>|\s*```.*|{markdown.PIPES}|{_CSV_HEADER})$"
 )
 _PROCESSING = re.compile(r"Processing \[(?P<input>[^\]]*)\] with \[(?P<script>[^\]]*)\](?:\((?P<options>[^)]*)\))?\s*\.\.\.")
 _HEADING = re.compile(r"\s*\*\* .* \((?P<report>\w+)(?:[^\w()][^()]*)?\):?\s*$")
@@ -75,6 +75,7 @@ _MOST_COLUMNS = 100  # the widest report has 27
 _MOST_TABLES = 300  # nsys has some 60 reports
 _LONGEST_HEADER = 4000
 _MEASURES = ("Total Time", "Total", "Avg", "Min", "Max")  # columns to which the unit in an old title applies
+_SIZES = ("Bytes", "StcSMem", "DymSMem")  # 2020.4, which writes Start(sec), has them in bytes without saying so
 _OTHER_FORMATS = re.compile(r"^\s*(?:\[|\{|<!DOCTYPE html>|<table>)\s*$")
 
 
@@ -218,7 +219,7 @@ def _start(lines: Sequence[str], index: int) -> _Start | None:
     if len(spans) < _MOST_COLUMNS:
         if re.fullmatch(_RULE, line) and index and lines[index - 1].strip():
             return _Start(index - 1, index + 1, spans)
-        if re.fullmatch(text_tables.PIPES, line) and index and text_tables.same_pipes(lines[index - 1], line):
+        if re.fullmatch(markdown.PIPES, line) and index and markdown.same_pipes(lines[index - 1], line):
             return _Start(index - 1, index + 1, "|")
         if line.startswith("+-") and [text[:1] for text in lines[index + 1 : index + 3]] == ["|", "+"]:
             return _Start(index + 1, index + 3, spans)
@@ -237,7 +238,8 @@ def _table(header: str, lines: Sequence[str], start: _Start, place: _StatsPlace)
     if after:
         table = pd.concat([table, _rows(after, names, start.cut)[0]], ignore_index=True)
     units = {title: unit or (place.unit if title in _MEASURES else None) for title, unit in named}
-    known = {title: unit for title, unit in units.items() if unit}
+    sizes = dict.fromkeys(_SIZES, "B") if units.get("Start") == "sec" else {}
+    known = sizes | {title: unit for title, unit in units.items() if unit}
     foreign = table.empty and local_numbers.are_foreign(lines)
     return StatsTable(place.report, place.input, place.options, start.header + 1, table, known, unread, cut, foreign)
 
@@ -245,14 +247,14 @@ def _table(header: str, lines: Sequence[str], start: _Start, place: _StatsPlace)
 def _titles(header: str, start: _Start) -> list[str]:
     """Return the titles of a header, with their units."""
     if start.cut == "|":
-        return text_tables.pipe_cells(header)
+        return markdown.pipe_cells(header)
     return header_of(header) if isinstance(start.cut, str) else [header[first:last].strip() for first, last in start.cut]
 
 
 def _rows(lines: Sequence[str], titles: list[str], cut: list[tuple[int, int]] | str) -> tuple[pd.DataFrame, int, int]:
     """Return the lines that are rows of a table, how many are not, and how many further ones say that rows were cut out."""
     if cut == "|":
-        table, unread = text_tables.pipe_rows(lines, len(titles))
+        table, unread = markdown.pipe_rows(lines, len(titles))
     elif isinstance(cut, str):
         free = next((titles.index(title) for title in _FREE if title in titles), len(titles) - 1)
         table, unread = text_tables.delimited(lines, len(titles), free, cut)

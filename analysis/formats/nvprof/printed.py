@@ -20,6 +20,7 @@ from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats import printed as printed_tables
 from kernelscope.analysis.formats import unlisted
 from kernelscope.analysis.formats.nvprof import printed_tables as nvprof_table
+from kernelscope.analysis.formats.nvprof import size_units, untitled
 from kernelscope.analysis.formats.nvprof.printed_tables import NvprofOutput, PrintedTable
 from kernelscope.analysis.trace import Trace, page_faults
 
@@ -30,6 +31,13 @@ _BANNERS = re.compile(
     re.MULTILINE,
 )
 _TRACE = {"Start", "Duration", "Name"}
+# Columns that only traces of GPU work have
+_OF_GPU = {
+    "Grid Size", "Block Size", "Grid X", "Block X", "Regs", "Registers Per Thread", "SSMem", "DSMem", "Static SMem",
+    "Dynamic SMem", "Size", "SrcMemType", "DstMemType", "Context", "Stream",
+}  # fmt: skip
+_API = r"cu(?:da)?[A-Z]\w*(?: \(.*\))?(?: \[\d+\])?$"
+_LONGEST = 1000  # characters of a line of titles, and of a row that are looked at
 _SUMMARY = {"Time", "Calls", "Name"}
 _UNIFIED = {"Count", "Total Size", "Total Time", "Name"}
 _GROUPS, _REMOTE = "gpu page fault groups", "remote mapping from device"  # rows of a unified memory table
@@ -41,9 +49,6 @@ _MARKER = r"^\[(?P<edge>Range start|Range end|Marker)\] (?P<name>(?s:.*?))(?: \(
 _NAMED = 3  # unreadable lines in notes
 _SHOWN = 160  # characters of a row in a message
 _CUT_DEVICE = 15  # characters to which nvprof's text cuts a device's name, losing its number
-_SIZE_UNITS = (text_tables.BINARY_SIZES, text_tables.DECIMAL_SIZES)
-_ROWS_THAT_VOTE = 1000
-_AGREES = 0.005  # a prefix makes a difference of 0.024, and five digits are printed
 _COARSE = 100  # rounding to more than one 100th of all times is told first
 _UNKNOWN_PROCESS = 0  # no process that uses a GPU has this id
 
@@ -54,10 +59,16 @@ def matches(head: Head) -> bool:
         return False
     if _BANNERS.search(head.tables_text):
         return True
-    result = (set(nvprof_table.header_of(line)) for line in head.tables_text.splitlines() if len(line) < 1000)
-    return any(
-        {"Start", "Duration", "Context", "Stream", "Name"} <= titles or {"Time(%)"} | _SUMMARY <= titles for titles in result
+    lines = head.tables_text.splitlines()
+    return any(_is_titled(line) for line in lines if len(line) < _LONGEST) or any(
+        untitled.titles(line[:_LONGEST]) for line in lines
     )
+
+
+def _is_titled(line: str) -> bool:
+    """Return whether a line has the titles of a summary or of a GPU trace, from which people may have cut columns."""
+    titles = set(nvprof_table.header_of(line))
+    return {"Time(%)"} | _SUMMARY <= titles or (titles >= _TRACE and bool(_OF_GPU & titles))
 
 
 def read(path: Path) -> Trace:
@@ -73,7 +84,7 @@ def read(path: Path) -> Trace:
     }
     frames: dict[str, list[pd.DataFrame]] = {}
     steps: dict[str, int] = {}
-    sizes = _size_units(output.tables)
+    sizes = size_units.of(output.tables)
     readings = [_PrintedReader(table, result, steps, sizes) for table in output.tables]
     for reading in readings:
         for name, frame in reading.frames(output.tables).items():
@@ -239,13 +250,14 @@ class _PrintedReader(printed_tables.TableRemarks):
     def unlisted(self, gpu: pd.DataFrame, listed: int) -> pd.DataFrame:
         """Return a row for the part of the total that the rows of GPU activities lack, and note their share.
 
-        listed: how many rows they had. Nothing is known if some of them cannot be used, or for one of several devices.
+        listed: how many rows they had: the part of those that cannot be used is missing, too. Nothing is known for one of several
+        devices.
         """
-        if "Time(%)" not in self.rows or len(gpu) < listed or self.table.device is not None:
+        if "Time(%)" not in self.rows or self.table.device is not None:
             return pd.DataFrame()
         rows = self.rows.loc[gpu.index]
         step = text_tables.resolution(printed_tables.decimal_points(rows["Time"]), self.table.units.get("Time"))
-        lacking = unlisted.of(gpu["duration_ns"], printed_tables.decimal_points(rows["Time(%)"]), step)
+        lacking = unlisted.of(gpu["duration_ns"], printed_tables.decimal_points(rows["Time(%)"]), step, listed - len(gpu))
         if lacking.note:
             self.cut_noted = True
             self.note(f"line {self.line}, GPU activities: {lacking.note}")
@@ -298,7 +310,7 @@ class _PrintedReader(printed_tables.TableRemarks):
         self.correlate(frame, marks)
         copies = printed_tables.are_copies(frame["name"])
         shapes = self.shape("Grid Size", "Grid")
-        kernels = shapes.notna() & ~copies & ~marks
+        kernels = (shapes.notna() if self.shaped() else ~self.named_calls(frame["name"], copies)) & ~copies & ~marks
         calls = ~copies & ~marks & ~kernels
         self.result.info["clock"] = "relative"
         result = {}
@@ -315,6 +327,16 @@ class _PrintedReader(printed_tables.TableRemarks):
         if marks.any():
             result["ranges"] = self.as_ranges(frame[marks])
         return result
+
+    def shaped(self) -> bool:
+        """Return whether the table has the columns by which kernels are told from calls."""
+        return "Grid Size" in self.columns or self.columns >= {f"Grid {axis}" for axis in "XYZ"}
+
+    def named_calls(self, names: pd.Series, copies: pd.Series) -> pd.Series:
+        """Return which rows of a trace without launch shapes are API calls: all, unless anything shows that GPU work is in it."""
+        if not self.columns & _OF_GPU and not copies.any():
+            return pd.Series(True, index=self.rows.index)
+        return names.str.match(_API).fillna(False).astype(bool)
 
     def correlate(self, frame: pd.DataFrame, marks: pd.Series) -> None:
         """Set the correlation id, from its column or from the brackets after a name."""
@@ -425,31 +447,6 @@ class _PrintedReader(printed_tables.TableRemarks):
             return None
         self.device(f"cuda:{int(match['number'])}", match["name"])
         return f"cuda:{int(match['number'])}"
-
-
-def _size_units(tables: list[PrintedTable]) -> dict[str, int]:
-    """Return the bytes of each unit of size: powers of 1024, or of 1000 if only these make sizes, durations and throughput agree.
-
-    The first versions wrote 409600 bytes as 409.60KB. A row is evidence if its size and throughput have different prefixes.
-    """
-    votes = 0
-    for table in tables:
-        if set(table.rows) >= {"Size", "Throughput", "Duration"}:
-            rows = table.rows[["Size", "Throughput", "Duration"]].dropna().head(_ROWS_THAT_VOTE)
-            duration = text_tables.nanoseconds(rows["Duration"], table.units.get("Duration"))
-            binary, decimal = (_throughput_error(rows, duration, table.units, units) for units in _SIZE_UNITS)
-            votes += int(((decimal < _AGREES) & (binary > 2 * _AGREES)).sum())
-            votes -= int(((binary < _AGREES) & (decimal > 2 * _AGREES)).sum())
-    return _SIZE_UNITS[votes > 0]
-
-
-def _throughput_error(rows: pd.DataFrame, duration: pd.Series, named: dict[str, str], units: dict[str, int]) -> pd.Series:
-    """Return the relative error of the printed throughput against size / duration, assuming these units of size."""
-    size = text_tables.sizes(rows["Size"], units, named.get("Size", "").lower())
-    per_second = rows["Throughput"].str.removesuffix("/s")
-    printed = text_tables.sizes(per_second, units, named.get("Throughput", "").lower().removesuffix("/s"))
-    size, printed, duration = (values.astype("Float64").mask(values <= 0) for values in (size, printed, duration))
-    return (size * 1e9 / duration / printed - 1).abs().fillna(1.0)
 
 
 def _paired(edges: pd.DataFrame, remarks: printed_tables.Remarks) -> pd.DataFrame:

@@ -27,12 +27,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.files import stream, text_tables
+from kernelscope.analysis.files import markdown, stream, text_tables
 from kernelscope.analysis.formats import unlisted
+from kernelscope.analysis.formats.nvprof import untitled
 
 _SECTIONS = (
     "Profiling result|NVTX result|API calls|Unified Memory profiling result|CPU profiling result|Event result|Metric result"
+    "|Trace result"
 )
+_OTHER_NAMES = {"Trace result": "Profiling result"}  # where metrics or events precede it
 _COUNTERS = ("Metric result", "Event result")
 _COUNTER = r'\s*\d+ {2,}\S|"(?:[^"]|""){1,200}","(?:[^"]|""){1,9000}",\d+,"'  # in CSV the device and the kernel come first
 _BANNER = rf"(?:(?<!=)={{2,}}(?P<process>\d+)={{2,}}|^\s*={{4,}}) +(?P<section>{_SECTIONS})\b"
@@ -133,9 +136,10 @@ def parse(lines: Sequence[str], name: str) -> NvprofOutput:
         if match := re.search(_PROFILED, line):
             output.processes.add(_number(match[2]))
         elif match := re.search(_BANNER, line):
-            place = _PrintedPlace(match["section"], _number(match["process"]) if match["process"] else None)
-            output.announced |= match["section"] in ("Profiling result", "API calls")
-            output.counters += _counters(match["section"], lines, index + 1)
+            section = _OTHER_NAMES.get(match["section"], match["section"])
+            place = _PrintedPlace(section, _number(match["process"]) if match["process"] else None)
+            output.announced |= section in ("Profiling result", "API calls")
+            output.counters += _counters(section, lines, index + 1)
         elif match := re.match(_DEVICE, line):
             place = _PrintedPlace(place.section, place.process, match["device"])
         elif match := re.search(_WARNING, line):
@@ -149,6 +153,7 @@ def parse(lines: Sequence[str], name: str) -> NvprofOutput:
             units = _units(line, lines[index + 1].rstrip("\r"), titles) if index + 1 < end else {}
             block = _Block(index, index + 1 + bool(units), end)
             blocks.setdefault(replace(place, header=line.strip(), units=tuple(units.items())), []).append(block)
+    blocks = blocks or _untitled(lines)
     if len(blocks) > _MOST_TABLES:
         raise EvidenceError(f"{name}: {len(blocks)} different tables, more than {_MOST_TABLES}; split the file")
     for place, parts in blocks.items():
@@ -159,6 +164,18 @@ def parse(lines: Sequence[str], name: str) -> NvprofOutput:
             raise EvidenceError(f"{name}, line {parts[0].header + 1}: table cannot be read ({reason}); print it again") from error
     output.processes |= {table.process for table in output.tables if table.process is not None}
     return output
+
+
+def _untitled(lines: Sequence[str]) -> dict[_PrintedPlace, list[_Block]]:
+    """Return rows of summaries in a text without any titles: tables end at the next such row with other columns."""
+    found = np.asarray(pc.indices_nonzero(pc.match_substring_regex(stream.strings_of(lines), pattern=untitled.ANY))).tolist()
+    headers = [(index, header) for index in found if (header := untitled.titles(lines[index]))]
+    starts = [one for place, one in enumerate(headers) if not place or one[1] != headers[place - 1][1]]
+    result: dict[_PrintedPlace, list[_Block]] = {}
+    for place, (index, header) in enumerate(starts):
+        end = starts[place + 1][0] if place + 1 < len(starts) else len(lines)
+        result.setdefault(_PrintedPlace(header=header), []).append(_Block(index, index, end))
+    return result
 
 
 def _counters(section: str, lines: Sequence[str], first: int) -> int:
@@ -246,6 +263,7 @@ def _csv_rows(lines: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[s
 
 
 def _text_rows(lines: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[str]]:
+    lines = markdown.without_marks(stream.strings_of(lines)).to_pylist()
     if titles[0] != "Type":
         table, unread = text_tables.spaced(lines, len(titles))
         table.columns = pd.Index(titles)

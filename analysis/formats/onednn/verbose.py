@@ -225,6 +225,8 @@ def _info(result: stream.Stream, timed: pd.DataFrame, untimed: int, used: pd.Ser
         },
         "notes": ["durations have the precision that the library prints: oneDNN six digits, MKL three or four"],
     }  # fmt: skip
+    if instructions := mkl_verbose.instructions_of(result.mkl["text"]):
+        info["mkl_instructions"] = instructions
     if post_ops := _post_ops(attributes):
         info["post_ops"] = post_ops
     if untimed:

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.files import text_tables
+from kernelscope.analysis.files import markdown, text_tables
 from kernelscope.analysis.formats import unlisted
 
 _DASHES = re.compile(r"-{3,}")
@@ -144,16 +144,16 @@ def _is_of_device(line: str) -> bool:
 
 
 def _is_markdown(heading: str, rule: str) -> bool:
-    return len(rule) <= _LONGEST and re.fullmatch(text_tables.PIPES, rule) is not None and text_tables.same_pipes(heading, rule)
+    return len(rule) <= _LONGEST and re.fullmatch(markdown.PIPES, rule) is not None and markdown.same_pipes(heading, rule)
 
 
 def _table(lines: Sequence[str], heading: int, until: int) -> OperatorTable:
     """Return the table with its heading at a line; until: where it ends at the latest."""
     if _is_markdown(lines[heading], lines[heading + 1]):
-        names = text_tables.pipe_cells(lines[heading])
+        names = markdown.pipe_cells(lines[heading])
         first = heading + 2
-        last = next((at for at in range(first, until) if not text_tables.pipe_cells(lines[at])), until)
-        frame, unread = text_tables.pipe_rows(lines[first:last], len(names))
+        last = next((at for at in range(first, until) if not markdown.pipe_cells(lines[at])), until)
+        frame, unread = markdown.pipe_rows(lines[first:last], len(names))
         return _named(heading, names, frame, len(unread), _totals(lines[last:until]))
     above = heading > 0 and _is_rule(lines[heading - 1])
     if not above and not _is_rule(lines[heading + 1]):

@@ -21,7 +21,7 @@ from kernelscope.analysis.formats.torch_table import rows as of_rows
 from kernelscope.analysis.formats.torch_table import tables as torch_tables
 from kernelscope.analysis.formats.torch_table.rows import TableRows
 from kernelscope.analysis.formats.torch_table.tables import OperatorTable
-from kernelscope.analysis.trace import UNLISTED, Trace, conform
+from kernelscope.analysis.trace import EXECUTIONS, UNLISTED, Trace, conform
 
 _SHARED = 2  # rows with the same printed times by which two tables are taken for one profile
 _MOST = 0.5  # of the time in no row: a smaller part is not given to an operator
@@ -191,7 +191,7 @@ class _TableReader:
         counts, doubt, totals = calls.of(self.table.rows)
         if not totals:
             self.remarks.note(f"{self.place} does not print the calls, and no average tells them: a row counts as one execution")
-            self.remarks.result.info["unavailable"]["calls"] = CALLS_UNKNOWN
+            self.remarks.result.info["unavailable"][EXECUTIONS] = CALLS_UNKNOWN
             self.calls_known = False
             return counts
         devices = " or ".join(self.table.device if column == calls.DEVICE[0] else "CPU" for column in totals)

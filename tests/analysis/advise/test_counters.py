@@ -135,7 +135,7 @@ def test_blocks_that_leave_multiprocessors_idle_are_named_before_their_busy_cach
         "gather keeps its units only partly busy: its grid is too small (32 blocks, 8 of 40 multiprocessors idle)"
     )
     assert one["saves_ns"] == pytest.approx(0.96e6 * (1 - 13.2 / 90), rel=1e-3)
-    assert one["estimate"] == "if its busiest unit (the L1 cache aside) reached 90% of its peak"
+    assert one["estimate"] == "if the busiest of its units other than the L1 cache reached 90% of its peak"
     assert one["evidence"][2:] == [
         "It is launched in 32 blocks of 128 threads on 40 multiprocessors.",
         "Its blocks fill 10% of what the device can hold at once.",

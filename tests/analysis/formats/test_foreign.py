@@ -9,20 +9,12 @@ from kernelscope.analysis.formats.format import all_formats, chosen, detect, fam
 from kernelscope.analysis.recordings import captures
 
 TRTEXEC = """\
-[01/02/2024-10:11:12] [I] === Profile (50 iterations ) ===
-[01/02/2024-10:11:12] [I]     Layer   Time (ms)   Avg. Time (ms)   Time %
-[01/02/2024-10:11:12] [I]    Conv_0       12.50           0.2500     60.0
+[01/02/2024-10:11:12] [I] === Performance summary ===
+[01/02/2024-10:11:12] [I] Throughput: 640.5 qps
+[01/02/2024-10:11:12] [I] GPU Compute Time: min = 1.5 ms, max = 1.75 ms, mean = 1.56 ms, median = 1.55 ms
 """
-EXPORTED = [{"count": 50}, {"name": "Conv_0", "timeMs": 12.5, "averageMs": 0.25, "medianMs": 0.25, "percentage": 60.0}]
-NODE = {
-    "cat": "Node", "pid": 7, "tid": 7, "dur": 11, "ts": 40, "ph": "X", "name": "gemm_kernel_time",
-    "args": {"op_name": "Gemm", "provider": "CPUExecutionProvider", "node_index": "1"},
-}  # fmt: skip
-TFPROF = """\
-==================Model Analysis Report======================
-node name | requested bytes | total execution time | accelerator execution time | cpu execution time
-MatMul           10.00MB (100.00%, 50.00%),       4.00ms (100.00%, 80.00%),        3.00ms (100.00%, 90.00%)
-"""
+TIMES = [{"startEnqMs": 1.5, "endEnqMs": 1.75, "latencyMs": 2.5}]
+ENGINE = {"Layers": ["Conv_0", "Reformatting CopyNode for Output Tensor 0 to Conv_0"], "Bindings": ["x"]}
 IPROF = """\
 BACKEND_ZE | 1 Hostnames | 1 Processes | 1 Threads |
 
@@ -39,17 +31,11 @@ SUMMARY = """\
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        (TRTEXEC, "TensorRT's trtexec.*nsys profile trtexec"),
+        (TRTEXEC, "TensorRT's trtexec without times of layers.*--dumpProfile --separateProfileRun"),
         ("&&&& RUNNING TensorRT.trtexec [TensorRT v8601] # trtexec\n" + TRTEXEC, "TensorRT's trtexec"),
         (TRTEXEC.replace("[01/02/2024-10:11:12] ", ""), "TensorRT's trtexec"),
-        (json.dumps(EXPORTED, indent=2), "layers that TensorRT's trtexec exported.*nsys profile"),
-        (json.dumps([NODE]), "ONNX Runtime's own profile.*nsys"),
-        (json.dumps([NODE, {**NODE, "cat": "Session", "name": "model_loading_uri"}]).replace("}, {", "},\n{"), "ONNX Runtime"),
-        (TFPROF, r"tfprof.*\.xplane\.pb"),
-        (TFPROF.partition("\n")[2], r"tfprof.*\.xplane\.pb"),
-        ("Profile:\n" + TFPROF.partition("\n")[2], r"tfprof.*\.xplane\.pb"),
-        ("node name | # parameters\n_TFProfRoot (--/1.64m params)\n", "tfprof"),
-        ("node name                      | requested bytes               | total execution time\n...\n", "tfprof"),
+        (json.dumps(TIMES, indent=2), "trtexec exports.*--exportProfile=FILE"),
+        (json.dumps(ENGINE), "trtexec exports.*--exportProfile=FILE"),
         (IPROF, "THAPI's iprof.*torch.profiler"),
         ('[{"a": 1}, {"b', "JSON that is cut short or damaged"),
         ('{\n  "a": [1, 2', "JSON that is cut short or damaged"),

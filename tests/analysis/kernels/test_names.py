@@ -480,6 +480,8 @@ def test_the_name_tells_the_rest_where_the_operator_decides():
         ("void fft2d_c2r_32x32<float, bool=0, int=-1>(float*)", "fft2d_c2r_32x32<float, 0, -1>(float*)"),
         ("void tensorflow::_GLOBAL__N__67_tmpxft_000040f7_00000000_13_op_gpu_cu_compute_52_cpp1_ii_af505f36::f<float>(int)",
             "tensorflow::f<float>(int)"),
+        ("void at::native::_GLOBAL__N__0a1b2c3d_9_Things_cu_89abcdef::things_out_frame<float>(int)",
+            "at::native::things_out_frame<float>(int)"),
         ("maxwell_sgemm_128x128_nt [1234]", "maxwell_sgemm_128x128_nt"),
         ("wrapped_transpose.kd", "wrapped_transpose"),
         ("Cijk_Ailk_Bljk_SB_MT64x64x8 [clone .kd]", "Cijk_Ailk_Bljk_SB_MT64x64x8"),

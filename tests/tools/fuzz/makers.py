@@ -30,10 +30,15 @@ def seeds() -> Iterator[tuple[str, bytes]]:
 
 
 def _texts() -> Iterator[tuple[str, bytes]]:
+    from tests.analysis.formats.cprofile import test_text as cprofile
     from tests.analysis.formats.mxnet import test_printed as mxnet
     from tests.analysis.formats.ncu import pages, test_sections
+    from tests.analysis.formats.nsys import test_quoted_stats as nsys
+    from tests.analysis.formats.nvprof import test_quoted as nvprof
     from tests.analysis.formats.rocm import test_csv as rocprof
     from tests.analysis.formats.rocm import test_summary as summary
+    from tests.analysis.formats.tensorflow import test_tfprof as tfprof
+    from tests.analysis.formats.tensorrt import profiles as tensorrt
 
     yield "ncu-text", test_sections.PRINTED.encode()
     launches = [
@@ -41,6 +46,20 @@ def _texts() -> Iterator[tuple[str, bytes]]:
         pages.launch("add(int)", pages.launched(32), pages.rule("OPT", "This kernel is small.", "Launch more.")),
     ]
     yield "ncu-text of two launches", "\n".join(launches).encode()
+    yield "tensorrt-profile", tensorrt.exported().encode()
+    yield "tensorrt-profile, cut", tensorrt.exported(most=3).encode()
+    for version in (7, 8, 10):
+        yield f"tensorrt-table of version {version}", tensorrt.table(version=version).encode()
+    yield "tensorrt-table of samples", tensorrt.of_samples().encode()
+    yield "tensorrt-table of first samples", tensorrt.of_first_samples().encode()
+    yield "tfprof by type", tfprof.HALF.encode()
+    yield "tfprof by name", tfprof.TREE.encode()
+    yield "ncu-text without sections", test_sections.bare(pages.speed("2.98", 50, 60, 30, 20) * 2).encode()
+    yield "cprofile", cprofile.POSTED.encode()
+    yield "nsys-stats of 2020", nsys.OF_2020.encode()
+    yield "nsys-stats without columns", nsys.CUT.encode()
+    yield "nsys-stats as Markdown", nsys.BARE.encode()
+    yield "nvprof-table without titles", nvprof.ROW.format(share="40.00%", time="**3.0000ms**", each="12.000us").encode()
     yield "rocprof-summary", summary.table(summary.DOMAINS).encode()
     yield "mxnet-table", (mxnet.statistics() + mxnet.section("my domain", mxnet.OWN)).encode()
     for name in ("V3_KERNELS", "V3_OLD", "CONVERTED", "V1", "V2", "COUNTERS", "COPIES", "HOST", "MEMORY"):
@@ -49,11 +68,13 @@ def _texts() -> Iterator[tuple[str, bytes]]:
 
 def _traces() -> Iterator[tuple[str, bytes]]:
     from tests.analysis.formats.horovod import test_trace as horovod
+    from tests.analysis.formats.onnxruntime import profiles as onnxruntime
     from tests.analysis.formats.perfetto import test_trace as perfetto
     from tests.analysis.formats.rocm import test_sdk_json as rocprof
     from tests.analysis.formats.trace_viewer import test_trace as viewer
 
     yield "horovod", ("[\n" + ",\n".join(map(json.dumps, horovod.events(3))) + "]").encode()
+    yield "onnxruntime of a GPU", onnxruntime.text(onnxruntime.cuda(3)).encode()
     yield "trace-viewer", json.dumps({**viewer.HEAD, "traceEvents": [*viewer.gpu(), {}]}).encode()
     yield "rocprof-json", json.dumps({"rocprofiler-sdk-tool": [rocprof.process(), rocprof.process(80)]}).encode()
     writer = perfetto.Writer()

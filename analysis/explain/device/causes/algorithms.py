@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 import pandas as pd
 
-from kernelscope.analysis.explain.device import counted, words
+from kernelscope.analysis.explain.device import counted, implementations, words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 from kernelscope.analysis.trace import CONVOLUTIONS
 
@@ -34,6 +34,7 @@ _ON_CPU = "compare types, layouts and versions of the libraries"
 _LIBRARY = "a library's matrix product (cuBLAS, hipBLASLt, CUTLASS) in {0}, as in {1}"
 _LAYOUT = {
     "pytorch": "keep one memory layout throughout: model.to(memory_format=torch.channels_last), or channels first everywhere",
+    "tensorrt": "allow neighbouring layers, and the engine's inputs and outputs, the same precision and format",
     "": "keep one memory layout throughout",
 }
 
@@ -76,15 +77,28 @@ def _replaced(case: DeviceCase, kinds: Collection[str], cause: str, what: str) -
     counts = {key: float(computing[f"{key}_count"].sum()) for key in SIDES}
     if min(counts.values()) < 0.8 * max(counts.values()):
         return  # other work, not another way to do it
-    title = f"{what} by other kernels: {words.of_rows(case, mine)}"
     sure = "medium" if case.totals else "high"  # totals have no sizes, so the work may differ
-    yield DeviceFinding(cause, title, mine["row"].tolist(), sure, words.both(case, mine), _remedy(case, mine), structural=True)
+    title, said = _title(case, mine, what), [*implementations.sentences(case, mine), *words.both(case, mine)]
+    yield DeviceFinding(cause, title, mine["row"].tolist(), sure, said, _remedy(case, mine), structural=True)
+
+
+def _title(case: DeviceCase, rows: pd.DataFrame, what: str) -> str:
+    """Return that these are computed by other kernels: by which algorithm, or implementation of oneDNN, if names tell."""
+    ways = implementations.algorithms(rows) if rows["kind"].isin(CONVOLUTIONS).any() else {}
+    if ways:
+        told = ", ".join(f"{ways[key]} in {case.side(key).name}" for key in SIDES)
+        return f"{what} by another algorithm ({told}): {words.of_rows(case, rows)}"
+    if implementations.are_onednn(rows):
+        return f"{what} by another implementation ({implementations.told(case, rows)}): {words.of_rows(case, rows)}"
+    return f"{what} by other kernels: {words.of_rows(case, rows)}"
 
 
 def _remedy(case: DeviceCase, rows: pd.DataFrame) -> str:
     """Return the remedy: a library's product if the slower side uses a kernel of its own and the faster one a library."""
     if (measured := counted.remedy(case, rows)) is not None:
         return measured
+    if (chosen := implementations.remedy(case, rows)) is not None:
+        return chosen
     slow, slower, fast, faster = words.slower(case, rows)
     if rows["kind"].isin(CONVOLUTIONS).any() and case.on_cpus:
         names = rows.loc[(rows[f"{fast}_count"] > 0).to_numpy(bool), "name"].astype("string")

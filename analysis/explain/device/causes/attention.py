@@ -10,6 +10,7 @@ from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 
 _AROUND = ("softmax", "gemm", "random", "copy", "layout", "elementwise", "cast", "reduction")
+_MAY_BE_FROM_HOST = ("copy", "cast")  # operators of these kinds may copy from the host, which is no part of attention
 _BACKWARD = r"(?i)bwd|backward|_d[qkv]+_|dkdv|dgrad"
 _ANY = "a kernel that computes all of attention at once (flash attention): cuDNN, FlashAttention, xFormers"
 _AS_OTHER = "leave attention as it is on the faster side, or try another version, type or head size"
@@ -53,7 +54,7 @@ def _unfused(case: DeviceCase, rows: pd.DataFrame) -> Iterator[DeviceFinding]:
     fused = "a" if float(rows["a_count"].sum()) > 0.5 else "b"
     other = "b" if fused == "a" else "a"
     many = float(rows[f"{fused}_count"].min())  # attentions: each takes one kernel of a name, but several names for gradients
-    around = case.kernels(_AROUND)
+    around = case.kernels([kind for kind in _AROUND if not (case.by_operators and kind in _MAY_BE_FROM_HOST)])
     least = _REPLACED_OF_CUT if case.unlisted_ns(other) else _REPLACED
     fewer = around[(around[f"{other}_count"] - around[f"{fused}_count"] >= least * many).to_numpy(bool)]
     soft = fewer[(fewer["kind"] == "softmax").to_numpy(bool)]

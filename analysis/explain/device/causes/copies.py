@@ -33,6 +33,11 @@ _COMPILER = (
 _GATHER = "one large copy in place of many small ones: gather the values on the side where they are, or keep them there"
 _TIMELINE = "record a timeline: nsys profile, or nvprof --print-gpu-trace; only copies that nothing hides make the step longer"
 _PREFETCH = "cudaMemPrefetchAsync and cudaMemAdvise, so that data moves before it is needed and stays where it is used"
+_AHEAD = 4.0  # times as many moves of pages: on page faults, where the other side moves them ahead in large pieces
+_MOVED_AHEAD = (
+    "{0} moves its data in few large pieces, as ahead of its use, and {1} on page faults, whose waits are part of its kernels' "
+    "time: compare the sums; let {0} move data while kernels run (cudaMemPrefetchAsync on a stream of its own)"
+)
 _MANY, _TIMES, _SHORT_NS = 50, 2.0, 20_000  # so many copies, so many times the other side's, so short: their number counts
 _FEWER = "let {0} copy no more than {1}: only data that the device does not have yet"
 _NARROWER = ", in narrower types (f16 in place of f32)"
@@ -40,7 +45,15 @@ _KEEP = (
     "do not fetch results in each step (.numpy(), .item(), .cpu(), printing a loss): leave them on the device, and copy what is "
     "needed once, at the end"
 )
+_COPY, _MOVING = "aten::copy_", ("aten::to", "aten::_to_copy")
+_FEW_OF_OTHER, _HOST_WAITS = 0.1, 0.5  # of a side's copies: the other side's time in them, and the host's own time
+_MAKE_THERE = (
+    "make these tensors on the device (torch.zeros(..., device=x.device) in place of .to(device)), or once, before the loop; "
+    "else copy from pinned memory, with non_blocking=True"
+)
 _MORE = 1.25  # times the bytes: from here on fewer bytes help most
+_FAR_LONGER = 4.0  # times as long, for as many copies: more than pinned memory makes of it
+_IF_MORE = "if it is more bytes, which were not recorded, compare equal sizes, or copy less; if it is as many: {0}"
 _OVERLAP = "asynchronous copies on a stream of their own, a batch ahead of the step, so that kernels hide them"
 
 
@@ -113,6 +126,29 @@ def _by_operators(case: DeviceCase, rows: pd.DataFrame) -> DeviceFinding:
         sentences,
         _PIN["pytorch"] + "; send smaller types",
     )
+
+
+def to_the_device(case: DeviceCase) -> Iterator[DeviceFinding]:
+    """In tables of operators, one side alone copies tensors to another device or type, and the host waits for that."""
+    if not case.by_operators:
+        return
+    rows = case.kernels(["copy"])
+    rows = rows[(rows["name"] == _COPY).fillna(False).to_numpy(bool)]
+    slow, slower, fast, faster = words.slower(case, rows)
+    took, other = float(rows[f"{slow}_ns"].sum()), float(rows[f"{fast}_ns"].sum())
+    side = case.side(slow)
+    waited = float(((side.facts.get("host_own") or {}).get(_COPY) or {}).get("ns") or 0)
+    totals = side.trace.totals
+    moves = totals["name"].astype("string").isin(_MOVING) & (totals["table"] == "operators")
+    if not took or other > _FEW_OF_OTHER * took or waited < _HOST_WAITS * took or not moves.fillna(False).any():
+        return
+    number = f"executed {words.count(float(rows[f'{slow}_count'].sum()))} x in {slower}"
+    title = f"copies that {slower} makes ({_COPY}) and {faster} hardly does: {words.of_rows(case, rows)}, {number}"
+    sentences = [
+        f"They are called to move tensors to a device or to change their types (aten::to), and the host is in them for "
+        f"{words.duration(waited)}: mostly, tensors that were made on the host are copied to the device."
+    ]
+    yield DeviceFinding("copies between host and device", title, rows["row"].tolist(), "medium", sentences, _MAKE_THERE)
 
 
 def on_the_device(case: DeviceCase) -> Iterator[DeviceFinding]:
@@ -254,7 +290,9 @@ def _remedy(case: DeviceCase, rows: pd.DataFrame, slow: str) -> str:
     if _are_small(copies, slow, fast):
         return _GATHER
     if set(copies["kind"]) == {"unified memory"}:
-        return _PREFETCH
+        counts = {key: float(copies[f"{key}_count"].sum()) for key in SIDES}
+        ahead = 0 < _AHEAD * counts[slow] < counts[fast]
+        return _MOVED_AHEAD.format(case.side(slow).name, case.side(fast).name) if ahead else _PREFETCH
     if set(copies["kind"]) == {"device to host"} and not copies[f"{fast}_count"].sum() and copies[f"{slow}_count"].sum() > 1:
         return _KEEP
     if min(moved.values()) > 0 and moved[slow] > _MORE * moved[fast]:
@@ -263,6 +301,9 @@ def _remedy(case: DeviceCase, rows: pd.DataFrame, slow: str) -> str:
         return f"{fewer}; {words.remedy(case, _PIN, slow)}" if _pageable(copies, slow) > _SAME_BYTES else fewer
     if case.totals and calls.makes(case.side(fast), call_totals.PINNED) and calls.makes(case.side(slow), call_totals.STREAMS):
         return _TIMELINE
+    times = [float(copies[f"{key}_duration_ns"].sum()) for key in (slow, fast)]
+    if not any(moved.values()) and (copies["a_count"] == copies["b_count"]).all() and times[0] > _FAR_LONGER * times[1] > 0:
+        return _IF_MORE.format(words.remedy(case, _PIN, slow))
     if (
         len(copies)
         and _pageable(copies, slow) < _SAME_BYTES
@@ -305,4 +346,4 @@ def _bytes(rows: pd.DataFrame, key: str) -> str:
     return size(moved) if moved else "an unknown number of bytes"
 
 
-RULES = (between_host_and_device, on_the_device)
+RULES = (between_host_and_device, to_the_device, on_the_device)

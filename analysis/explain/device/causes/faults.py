@@ -9,7 +9,7 @@ import pandas as pd
 from kernelscope.analysis.accounting.amounts import size
 from kernelscope.analysis.accounting.device_account import COMPUTE, COPY
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import DeviceCase, DeviceFinding
+from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 from kernelscope.analysis.trace import Trace, page_faults
 from kernelscope.analysis.trace.page_faults import PageFaults
 
@@ -20,6 +20,10 @@ _AS_OFTEN = 0.02  # by which counts of the same kernels may differ
 _PREFETCH = "cudaMemPrefetchAsync"
 _REMEDY = f"{_PREFETCH} before the kernel (and after it for the host), cudaMemAdvise, or cudaMalloc with explicit copies"
 _REST = f"{_PREFETCH} of all that the kernel touches, its results too; cudaMemAdvise, or cudaMalloc with explicit copies"
+_FAR = 2.0  # times as long: kernels that wait for page faults
+_MANY_MOVES, _MORE_MOVES = 20, 4.0  # pieces in which pages move on faults; times the other side's, which moves them ahead
+_PART_OF_WAIT = 0.1  # of the kernels' extra time, that the moves must take
+_MOSTLY = 0.5  # of a kernel's time
 _EVICTED = 2 << 20  # bytes: the driver evicts pages to the host in blocks of this size
 _MUCH = 0.5  # of the bytes moved to the device: if more move back, in blocks of about that size, the data does not fit
 _FITS = "work on parts of the data that fit into the device's memory, one after the other: it is moved to the host and back"
@@ -42,10 +46,71 @@ def longer_waits(case: DeviceCase) -> Iterator[DeviceFinding]:
     title = f"kernels wait longer for page faults of unified memory in {slower} than in {faster}: {_both(case, a, b)}"
     kernels = rows[(rows["part"] == COMPUTE).to_numpy(bool)]
     sentences = ["A kernel waits while its page faults are served, and this is part of its time.", *words.both(case, kernels)]
-    sentences += _evicted(case, slow) + words.by_number(rows)
+    sentences += _evicted(case, slow) + words.by_number(case, rows)
     if a.of_cpu or b.of_cpu:
         sentences.append(f"Page faults of the CPU: {a.of_cpu:,} in {case.a.name}, {b.of_cpu:,} in {case.b.name}.")
     yield DeviceFinding(CAUSE, title, rows["row"].tolist(), "medium", sentences, remedy(case.side(slow).trace))
+
+
+def moving_pages(case: DeviceCase) -> Iterator[DeviceFinding]:
+    """The same kernels take far longer on the side whose pages move on page faults, of which the captures show only the moves.
+
+    Such moves are many and small; the other side moves its data ahead, in large pieces, or copies it.
+    """
+    if not case.totals or any(one is None or one.groups for one in _of_sides(case)):
+        return
+    moved = {key: _moves(case.side(key).trace) for key in SIDES}
+    slow = max(SIDES, key=lambda key: moved[key][0])
+    fast = "b" if slow == "a" else "a"
+    (number, took), (other, other_took) = moved[slow], moved[fast]
+    rows = _moved(case.kernels(), 1 if slow == "b" else -1)
+    rows = rows[((rows["a_count"] > 0) & (rows["b_count"] > 0) & (rows[f"{slow}_ns"] > _FAR * rows[f"{fast}_ns"])).to_numpy(bool)]
+    more = abs(float(rows["delta_ns"].sum()))
+    if number < _MANY_MOVES or number < _MORE_MOVES * other or rows.empty or took < _PART_OF_WAIT * more:
+        return
+    slower, faster = case.side(slow).name, case.side(fast).name
+    names = words.listed(rows["name"].map(words.kernel))
+    wait, number_of = "waits" if len(rows) == 1 else "wait", f", {words.executions_of(case, rows)}" if case.counts else ""
+    title = f"{names} {wait} for page faults of unified memory in {slower}: {words.of_rows(case, rows)}{number_of}"
+    ahead = f"in {other:,} pieces of {words.duration(other_took / other)}, as where it is moved ahead" if other else "not at all"
+    sentences = [
+        f"In {slower} unified memory moves to the device in {number:,} pieces of {words.duration(took / number)} on average, as "
+        f"on page faults, for which kernels wait; in {faster} {ahead}.",
+        *(words.changes(case, rows) if len(rows) > 1 else []),
+    ]
+    what = remedy(case.side(slow).trace)
+    yield DeviceFinding(
+        CAUSE, title, rows["row"].tolist(), "medium", sentences, f"in {slower}: {what}; {faster} does one of these"
+    )
+
+
+def within(case: DeviceCase, rows: pd.DataFrame) -> tuple[str, str] | None:
+    """Return a sentence and a remedy if most of these kernels' time is page faults, whatever they differ by; else None.
+
+    Faults are of the whole capture, so these kernels must be most of it, too.
+    """
+    _, slower, _, _ = words.slower(case, rows)
+    covered, left = {}, {}
+    for key, one in zip(SIDES, _of_sides(case), strict=True):
+        mine, whole = (float(table[f"{key}_ns"].sum()) for table in (rows, case.all_kernels()))
+        if one is not None and one.ns >= _MOSTLY * whole and mine >= _MOSTLY * whole:
+            covered[case.side(key).name], left[case.side(key).name] = one, max(mine - one.ns, 0.0)
+    if slower not in covered:
+        return None
+    told = ", ".join(f"{groups(one)} in {name}" for name, one in covered.items())
+    rest = ", ".join(f"{words.duration(ns)} in {name}" for name, ns in left.items())
+    sentence = f"Most of its time is page faults of unified memory: {told}; without them it would take about {rest}."
+    where = "on both sides" if len(covered) > 1 else f"in {slower}"
+    return sentence, f"{where}: {_REMEDY}; then compare again"
+
+
+def _moves(trace: Trace) -> tuple[int, float]:
+    """Return how many pieces of unified memory were moved to the device, and for how long (ns)."""
+    copies = trace.copies
+    mine = copies[
+        ((copies["operation"] == page_faults.UNIFIED) & (copies["memory"] == "host to device")).fillna(False).to_numpy(bool)
+    ]
+    return int(mine["count"].sum()), float(mine["duration_ns"].sum())
 
 
 def far_memory(case: DeviceCase) -> Iterator[DeviceFinding]:
@@ -137,4 +202,4 @@ def _moved(rows: pd.DataFrame, direction: int) -> pd.DataFrame:
     return pd.concat([same, others]) if as_many else same
 
 
-RULES = (longer_waits, far_memory)
+RULES = (longer_waits, moving_pages, far_memory)

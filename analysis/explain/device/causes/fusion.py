@@ -64,6 +64,31 @@ def fused(case: DeviceCase) -> Iterator[DeviceFinding]:
     yield DeviceFinding("fusion", title, mine["row"].tolist(), "high", sentences, remedy, structural=True)
 
 
+def joined(case: DeviceCase) -> Iterator[DeviceFinding]:
+    """One side has a kernel whose name joins those of two or more kernels of the other side, executed as often."""
+    for one in case.replaced:
+        if len(one.a) == len(one.b) or min(len(one.a), len(one.b)) > 1 or not case.totals:
+            continue
+        rows = case.kernels()
+        rows = rows[rows["name"].isin(one.a | one.b).to_numpy(bool)]
+        few, many = ("a", "b") if len(one.a) == 1 else ("b", "a")
+        if len(rows) != len(one.a | one.b):
+            continue
+        names = {key: words.listed(sorted(map(words.kernel, mine))) for key, mine in (("a", one.a), ("b", one.b))}
+        fused, apart = case.side(few).name, case.side(many).name
+        title = (
+            f"fusion: {names[few]} of {fused} does what {names[many]} do in {apart}, as its name tells: "
+            f"{words.of_rows(case, rows)}, {words.count(float(rows[f'{few}_count'].sum()))} executions of each"
+        )
+        saves = float(rows["delta_ns"].sum()) * (1 if few == "a" else -1) > 0
+        remedy = (
+            f"in {apart}: one kernel for both, as in {fused}: what they share is read once, and there are fewer launches"
+            if saves
+            else f"in {fused}: two kernels, as in {apart}, where they take less time"
+        )
+        yield DeviceFinding("fusion", title, rows["row"].tolist(), "medium", words.both(case, rows), remedy, structural=True)
+
+
 def attached(case: DeviceCase) -> Iterator[DeviceFinding]:
     """One side's primitives of oneDNN do activations and sums on their own results, and the other runs primitives for these."""
     counts = {key: sum((case.side(key).trace.info.get("post_ops") or {}).values()) for key in SIDES}
@@ -107,4 +132,4 @@ def _differs(rows: pd.DataFrame, few: str, many: str) -> pd.Series[bool]:
     return (a - b).abs() > _COUNTS * pd.concat([a, b], axis=1).max(axis=1)
 
 
-RULES = (fused, attached)
+RULES = (joined, fused, attached)

@@ -14,6 +14,7 @@ _WIDE, _QUANTISED = ("f64", "f32", "tf32"), ("s8", "u8", "f8_e4m3", "f8_e5m2", "
 _NARROW = ("f16", "bf16")
 _WIDTHS: dict[str | None, int] = {"f64": 8, "f32": 4, "tf32": 4, "f16": 2, "bf16": 2}  # bytes
 _SINGLE = ("f32", "tf32")
+_EQUALLY_WIDE = (_NARROW, ("s8", "u8"), ("f8_e4m3", "f8_e5m2", "f8e4m3", "f8e5m2"))
 _APART = 0.3  # by which the shares of 16-bit types must differ
 _MOST = 0.5  # share of the main kernels' time that one type must have
 _AS_MANY = 0.7  # of one side's kernels, that the other must have
@@ -31,6 +32,8 @@ def other_types(case: DeviceCase) -> Iterator[DeviceFinding]:
     types = {key: _type(main, key) for key in SIDES}
     if None in types.values() or types["a"] == types["b"] or not case.same_device or _kept(main):
         return
+    if _equally_wide(types):
+        return  # the kernels differ, and not how many bits they compute in
     if set(types.values()) == set(_SINGLE) and _tf32_only_beside_attention(main):
         return
     delta = float(main["delta_ns"].sum())
@@ -56,6 +59,19 @@ def other_types(case: DeviceCase) -> Iterator[DeviceFinding]:
     ]
     remedy = _remedy(types, "b" if delta > 0 else "a", case)
     yield DeviceFinding("precision", title, rows["row"].tolist(), "high", sentences, remedy, structural=True)
+
+
+def _equally_wide(types: Mapping[str, str | None]) -> bool:
+    """Return whether both sides compute in types of as many bits, other than f32 and TF32, such as float16 and bfloat16."""
+    return any(set(types.values()) <= set(alike) for alike in _EQUALLY_WIDE)
+
+
+def of_one_width(case: DeviceCase, rows: pd.DataFrame) -> list[str]:
+    """Return a sentence if these kernels compute in two types of as many bits: then other kernels make the difference."""
+    types = {key: _type(rows, key) for key in SIDES}
+    if types["a"] == types["b"] or not _equally_wide(types):
+        return []
+    return [f"{case.a.name} computes in {types['a']}, {case.b.name} in {types['b']}, of as many bits each."]
 
 
 def _tf32_only_beside_attention(main: pd.DataFrame) -> bool:

@@ -10,26 +10,29 @@ import pandas as pd
 from kernelscope.analysis.attribution import call_totals
 from kernelscope.analysis.explain.device import counted, words
 from kernelscope.analysis.explain.device.case import SIDES, SMALL, DeviceCase, DeviceFinding
-from kernelscope.analysis.explain.device.causes import attention, hardware, precision
+from kernelscope.analysis.explain.device.causes import attention, faults, hardware, precision
 from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
-_LEAVE = "leave out work that the step does not need"
-_MORE = f"{_LEAVE}; `breakdown --by operator` shows which operators launch these kernels"
-_NO_OPERATORS = "`breakdown --by kernel` of both shows which kernels they are; the capture has no operators for them"
-_OF_FASTER = "they are on the faster side, and may be why it is faster"
-_FASTER = f"{_OF_FASTER}: `breakdown --by operator` shows which operators launch them"
+_WHY = "find out why {slower} runs more of them than {faster}"
+_INSTEAD = "see whether {faster} does this work in other kernels, or does without it"
+_OF_FASTER = "{slower} is the faster side, and these may be why: see what they replace before you change them"
+_BY_OPERATOR = "`breakdown --by operator` of both shows which operators launch them"
+_BY_KERNEL = "`breakdown --by kernel` of both lists all kernels"
 _OTHERWISE = "`breakdown --by kernel` of both shows with which kernels {fast} computes this"
 _INPUT = "keep them if they take less time than the device waits for input without them; else decode more on the host"
 _MOST = 0.8  # of the time, in kernels of the same names
 _EACH = 2  # kernels whose mean execution is given
 INPUT = "input"  # not a kind of kernel, but a use of it
 _OF_INPUT = re.compile(r"^(?:void )?(?:dali|nvjpeg|nvimgcodec)::")
-_COMPARE = "compare sizes, code and inputs"
+_COMPARE = "compare sizes first; if they are equal, it is the code, or where its data lies"
 _BY_SHAPE = (
-    "compare sizes, types, code and inputs: key_averages(group_by_input_shape=True), recorded with record_shapes=True, "
-    "shows sizes"
+    "to see whether {0}'s sizes are larger, record with record_shapes=True, and print key_averages(group_by_input_shape=True); "
+    "with equal sizes, compare types, layouts and the code"
 )
-_LONGER = "compare sizes, code and inputs; a trace with grids (nsys, nvprof --print-gpu-trace) shows whether problems are larger"
+_LONGER = (
+    "to see whether {0}'s problem is larger, record grids on both sides (nsys, or nvprof --print-gpu-trace); with equal grids, "
+    "it is the code, or where its data lies"
+)
 _ON_CPU = "compare sizes, threads, library versions, and other load on the processors"
 _LIKE_OTHER = (
     "let {0} use {1}, as {2} does: compare types, memory layouts (format_tag::any lets oneDNN choose), versions of the "
@@ -56,6 +59,7 @@ _CALLERS = "key_averages(group_by_stack_n=5), recorded with_stack=True, shows wh
 _WRITE_IN_PLACE = "write results in place, where no gradient needs what was there: operators whose names end in _, or out=..."
 _SPLIT = "let one launch do the work of many: in {0}, an execution is about as short as the launch itself"
 _TINY_NS = 10_000.0  # about as long as it takes to launch it
+_FAR_MORE = 2.0  # times as many executions
 _GOOD_PART = 0.1  # of the difference
 _LITTLE = 0.1  # of the other side's time
 _ROUNDED = 100  # times as long: from here on without decimals
@@ -80,8 +84,16 @@ def by_kind(case: DeviceCase) -> Iterator[DeviceFinding]:
         mine = rows[(families == kind).to_numpy(bool)]
         yield from _of_unknown(case, mine) if kind == "unknown" else [_finding(case, str(kind), mine)]
     small = case.kernels(SMALL)
+    small = small[~small["name"].isin(_halves(case, small)).to_numpy(bool)]
     if len(small):
         yield _finding(case, "small", small)
+
+
+def _halves(case: DeviceCase, rows: pd.DataFrame) -> set[str]:
+    """Return the kernels among these rows whose counterpart, under another name, is not: alone they are no difference."""
+    names = set(rows["name"].dropna())
+    pairs = [(one.a | one.b) & names for one in case.replaced if len(one.a) == len(one.b) == 1]
+    return {str(name) for pair in pairs if len(pair) == 1 for name in pair}
 
 
 def _one_for_one(case: DeviceCase) -> Iterator[DeviceFinding]:
@@ -148,13 +160,16 @@ def _of_one(case: DeviceCase, mine: pd.DataFrame) -> DeviceFinding:
     longer = f"takes {_as_long(ratio)} times as long in {slower} as in" if ratio else f"takes longer in {slower} than in"
     verb = f"runs more often in {slower} than in" if more else longer
     title = f"{name} {verb} {faster}: {words.of_rows(case, mine)}, {number}"
-    split = words.by_number(mine)
+    split = words.by_number(case, mine)
     remedy = _SPLIT.format(slower) if more and times[0] / counts[0] < _TINY_NS else _MORE_OFTEN if more else _longer(case, mine)
     cause = "more executions" if more else f"slower {case.what}"
     if _WAITS.search(name):
         return DeviceFinding(cause, title, mine["row"].tolist(), "medium", [_WAITED, *_each(case, mine)], _SHOW_DEVICE)
     if _is_own(case, name):
         return DeviceFinding(cause, title, mine["row"].tolist(), "medium", [_OWN_TIME, *_each(case, mine)], _LOOK_INSIDE)
+    if not more and (waits := faults.within(case, mine)) is not None:
+        title = title.replace(f"{name} {verb}", f"{name}, which mostly waits for page faults of unified memory, {verb}", 1)
+        return DeviceFinding(cause, title, mine["row"].tolist(), "medium", [waits[0], *_each(case, mine), *split], waits[1])
     sure = "high" if more else "medium"  # numbers of executions are no noise
     return DeviceFinding(cause, title, mine["row"].tolist(), sure, [*_each(case, mine), *split], remedy)
 
@@ -172,9 +187,17 @@ def _longer(case: DeviceCase, rows: pd.DataFrame) -> str:
     grids = [rows.loc[(rows[f"{key}_count"] > 0).to_numpy(bool), f"{key}_grid"] for key in SIDES]
     if all(len(grid) and grid.notna().all() for grid in grids):
         return _SAME_GRID if set(grids[0]) == set(grids[1]) else _OTHER_GRID
-    if case.by_operators:
-        return _BY_SHAPE
-    return _LONGER if all(side.makes <= {"cuda"} for side in (case.a, case.b)) else _COMPARE
+    how = _LONGER if all(side.makes <= {"cuda"} for side in (case.a, case.b)) else _COMPARE
+    return f"{_of_one_execution(case, rows)}{(_BY_SHAPE if case.by_operators else how).format(slower)}"
+
+
+def _of_one_execution(case: DeviceCase, rows: pd.DataFrame) -> str:
+    """Return how long one execution takes on each side, as the beginning of a sentence; "" if it is unknown."""
+    computing = case.without_wrappers(rows)
+    counts, times = ([float(computing[f"{key}_{what}"].sum()) for key in SIDES] for what in ("count", "ns"))
+    if not case.counts or not all(counts) or not all(times):
+        return ""
+    return f"one execution takes {words.change(case, times[0] / counts[0], times[1] / counts[1])}; "
 
 
 def _in_place_of(case: DeviceCase) -> dict[str, str]:
@@ -201,7 +224,7 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
     }.get(kind, f"{kind} {case.what}")
     title, cause = _title(case, mine, name, counts, more), f"more {name}" if more else f"slower {name}"
     in_place = _in_place(case, mine)
-    sentences = [*([in_place[1]] if in_place else []), *_each(case, mine), *words.both(case, mine), *words.by_number(mine)]
+    sentences = [*([in_place[1]] if in_place else []), *_each(case, mine), *words.both(case, mine), *words.by_number(case, mine)]
     if kind == "unknown" and precision.narrower(mine) is not None:
         sentences.append(f"{precision.types(case, mine)}.")
     if not more and counts[slow] and not case.same_device:  # the same number of kernels on another device: no work to leave out
@@ -223,7 +246,8 @@ def _title(case: DeviceCase, mine: pd.DataFrame, name: str, counts: dict[str, fl
     if not counts[fast]:
         time = words.duration(float(mine[f"{slow}_ns"].sum()))
         only = f"only {slower} {'prints' if case.unlisted_ns(fast) else 'has'}"
-        return f"{only} {name} ({_named(mine)}): {time}, {words.count(counts[slow])} {case.per}"
+        number = f", {words.count(counts[slow])} {case.per}" if case.counts else ""
+        return f"{only} {name} ({_named(mine)}): {time}{number}"
     both = f"{words.of_rows(case, mine)}, {words.executions_of(case, case.without_wrappers(mine))}"
     pair = None if more else _one_each(mine, slow, fast)
     if pair is not None:
@@ -235,9 +259,10 @@ def _title(case: DeviceCase, mine: pd.DataFrame, name: str, counts: dict[str, fl
 def _remedy(case: DeviceCase, kind: str, mine: pd.DataFrame, counts: dict[str, float], more: bool) -> str:
     """Return what to do about kernels of a kind that take longer, or of which there are more."""
     slow, slower, fast, faster = words.slower(case, mine)
-    remedy = _INPUT if kind == INPUT else _longer(case, mine) if not more else _FASTER if case.faster == slow else _MORE
+    remedy = _INPUT if kind == INPUT else _longer(case, mine) if not more else None
     tiny = more and 0 < float(mine[f"{slow}_ns"].sum()) < _TINY_NS * counts[slow] and counts[fast] > 0
-    if tiny and remedy == _MORE and kind == "unknown":
+    own = kind not in MAIN and mine[["a_library", "b_library"]].isna().all(axis=None) and counts[slow] > _FAR_MORE * counts[fast]
+    if tiny and case.faster != slow and (kind == "unknown" or own):
         return _SPLIT.format(slower)
     if kind == "softmax" and not counts[fast]:
         return f"if it is part of attention: {attention.remedy(case)}"
@@ -245,11 +270,11 @@ def _remedy(case: DeviceCase, kind: str, mine: pd.DataFrame, counts: dict[str, f
         return _BACKWARD
     if kind in MAIN and not counts[fast]:
         return _OTHERWISE.format(fast=faster)
-    if remedy == _MORE and case.by_operators:
-        return f"{_LEAVE}; {_CALLERS}"
-    if remedy in (_FASTER, _MORE) and not _have_operators(case, slow, mine):
-        return f"{_OF_FASTER if remedy == _FASTER else _LEAVE}: {_NO_OPERATORS}"
-    return remedy
+    if remedy is not None:
+        return remedy
+    what = _OF_FASTER if case.faster == slow else _WHY if counts[fast] else _INSTEAD
+    how = _CALLERS if case.by_operators else _BY_OPERATOR if _have_operators(case, slow, mine) else _BY_KERNEL
+    return f"{what.format(slower=slower, faster=faster)}; {how}"
 
 
 def _launch_as_many(case: DeviceCase) -> bool:

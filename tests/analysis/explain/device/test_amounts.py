@@ -32,8 +32,8 @@ def test_a_shorter_loop_is_told_with_what_equal_work_would_take(tmp_path):
     a, b = summary(tmp_path / "a.txt", alike(100)), summary(tmp_path / "b.txt", alike(80), 1.5)
     result = ks.explain(a, b)
     assert result["differs"] == [
-        "most of the work runs 0.8 times as often in B as in A (sgemm_128x64_nn: 100 and 80 times), as in a loop of another "
-        "length or with other batches; as often as in A, B's work would take 8.55 s (+50%)"
+        "most of the work runs 1.25 times as often in A as in B (sgemm_128x64_nn: 100 times in A, 80 in B), as in a loop of "
+        "another length or with other batches; run as often as in A, B's work would take 8.55 s (+50%)"
     ]
     assert all(one["confidence"] != "high" for one in result["findings"])
 
@@ -64,3 +64,44 @@ def test_attention_that_grows_with_the_square_of_products_has_longer_sequences(t
     sentence = "attention takes 17 times as long in B, products 4.1 times: as with sequences 4.1 times as long"
     assert ks.explain(*paths)["differs"] == ([sentence] if said else [])
     assert ks.explain(*reversed(paths))["differs"] == ([sentence.replace("in B", "in A")] if said else [])
+
+
+def totals(path, work, calls=()):
+    path.write_text(text_of(work, calls))
+    return path
+
+
+SWARM = [("calc_cost(void)", 10, 14.0), ("move_swarm(void)", 10, 9.0), ("find_best(float*)", 22, 6.0), ("seed_all(void)", 1, 0.7)]
+
+
+def test_programs_with_hardly_a_word_in_common_are_different(tmp_path):
+    """Both have a kernel with "move" in its name, which takes hardly any of B's time."""
+    other = [("reduce_shared<float>(float*)", 77_000, 128.0), ("pair_force(int)", 11_000, 38.0), ("move_atoms(int)", 10, 0.02)]
+    calls = [("cudaLaunch", 88_000, 370.0), ("cudaMalloc", 7, 112.0)]
+    result = ks.explain(totals(tmp_path / "a.txt", SWARM), totals(tmp_path / "b.txt", other, calls))
+    assert result["differs"] == ["hardly a kernel of A has a name like one of B's: these seem to be different programs"]
+    assert {one["confidence"] for one in result["findings"]} == {"low"}
+    assert all(one["remedy"].startswith("compare two runs of one program") for one in result["findings"])
+    assert result["calls"] is None
+
+
+def test_a_program_with_other_kernels_for_most_of_its_work_is_not(tmp_path):
+    after = [("calc_cost_shared(void)", 10, 8.0), ("move_swarm_fast(void)", 10, 7.0), ("find_best_warp(float*)", 22, 2.0)]
+    assert ks.explain(totals(tmp_path / "a.txt", SWARM), totals(tmp_path / "b.txt", after))["differs"] == []
+
+
+@pytest.mark.parametrize(
+    ("kernel", "copy", "copies", "larger"),
+    [(700.0, 160.0, 1, True), (700.0, 12.0, 1, False), (105.0, 160.0, 1, False), (700.0, 160.0, 9, False)],
+    ids=["both", "copies as before", "kernels as before", "more copies"],
+)
+def test_kernels_and_copies_that_all_take_far_longer_are_a_larger_problem(tmp_path, kernel, copy, copies, larger):
+    small = totals(tmp_path / "a.txt", [("julia(int*)", 1, 100.0), ("[CUDA memcpy DtoH]", 1, 10.0)])
+    large = totals(tmp_path / "b.txt", [("julia(int*)", 1, kernel), ("[CUDA memcpy DtoH]", copies, copy)])
+    result = ks.explain(small, large)
+    said = "julia takes 7 times as long in B, and as many copies 16 times: as with a larger problem"
+    assert result["differs"] == ([said] if larger else [])
+    if larger:
+        assert {one["confidence"] for one in result["findings"]} == {"low"}
+        copied = next(one for one in result["findings"] if one["cause"] == "copies between host and device")
+        assert copied["remedy"].startswith("if it is more bytes, which were not recorded, compare equal sizes")

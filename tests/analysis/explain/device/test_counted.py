@@ -1,7 +1,7 @@
 """Hardware counters as evidence: which unit of the device the slower kernel keeps busy, and whether clocks differ."""
 
 from kernelscope.analysis.explain import pair
-from tests.analysis.formats.ncu.pages import launch, launched, occupancy, rule, speed
+from tests.analysis.formats.ncu.pages import launch, launched, occupancy, rule, section, speed
 
 
 def explained(tmp_path, a, b):
@@ -154,3 +154,55 @@ def test_a_kernel_without_a_name_is_called_it(tmp_path):
     evidence, _ = told(tmp_path, a, b)
     assert "In A, it keeps the L1 cache busy, 100% of its peak, and little else." in evidence
     assert not any("without a name" in sentence for sentence in evidence)
+
+
+def hits(percent):
+    return section("Memory Workload Analysis", {"L1/TEX Hit Rate": ("%", f"{percent:.2f}")})
+
+
+TILED = "blocked_product(float *)"
+
+
+def test_tiles_in_shared_memory_are_told_by_the_hit_rate(tmp_path):
+    a = launch("plain_product(float *)", speed("90", 78, 11, 5, 79, memory=78), hits(93))
+    b = launch(TILED, speed("61", 75, 12, 6, 90, memory=75), hits(0.6))
+    evidence, remedy = told(tmp_path, a, b)
+    assert evidence[0].startswith(
+        "B keeps tiles in shared memory: hardly any access finds data in the L1 cache (hit rate 93% in A"
+    )
+    assert remedy.startswith("in A: keep tiles that are read again in shared memory, as B does")
+    evidence, remedy = told(tmp_path, b, a)
+    assert evidence[0].startswith("A keeps tiles in shared memory")
+    assert remedy.startswith("in B: keep tiles")
+
+
+def test_data_that_is_read_once_is_no_tile(tmp_path):
+    """Streaming misses the cache, too, but leaves it idle."""
+    a = launch("plain(float *)", speed("90", 78, 11, 5, 79, memory=78), hits(93))
+    evidence, remedy = told(tmp_path, a, launch("stream(float *)", speed("61", 12, 88, 60, 20), hits(0.6)))
+    assert not any("tiles in shared memory:" in sentence for sentence in evidence)
+    assert "as B does" not in remedy
+
+
+def test_memory_traffic_that_is_gone_is_told(tmp_path):
+    a = launch("shade(Object *)", speed("900", 60, 45, 58, 66, memory=60))
+    b = launch("shade(Object *)", speed("240", 50, 0.2, 9, 52, memory=50))
+    evidence, remedy = told(tmp_path, a, b)
+    assert evidence[0] == (
+        "B moves far fewer bytes. At their peaks the units would need for them: device memory 405 ms in A, 480 µs in B; "
+        "the L2 cache 522 ms in A, 21.6 ms in B."
+    )
+    assert remedy.startswith("in A: move fewer bytes, as B does")
+
+
+def test_memory_traffic_that_stays_is_not(tmp_path):
+    a = launch("shade(Object *)", speed("900", 60, 45, 58, 66, memory=60))
+    evidence, remedy = told(tmp_path, a, launch("shade(Object *)", speed("240", 50, 44, 50, 52, memory=50)))
+    assert not any("fewer bytes" in sentence for sentence in evidence)
+    assert "fewer bytes" not in remedy
+
+
+def test_accesses_that_are_as_coalesced_on_both_sides_are_not_to_be_coalesced(tmp_path):
+    a = launch("walk(float *)", speed("90", 55, 20, 20, 85), occupancy(100, 90))
+    _, remedy = told(tmp_path, a, launch("walk(float *)", speed("60", 60, 25, 25, 80), occupancy(100, 90)))
+    assert remedy.startswith("in A: keep what is read again in registers")

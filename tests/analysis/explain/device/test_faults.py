@@ -136,7 +136,7 @@ def test_data_that_does_not_fit_is_worked_on_in_parts():
     found = findings(before, after)[CAUSE]
     assert found["remedy"].startswith("work on parts of the data that fit into the device's memory")
     # 30 more executions at 0.5 ms; the rest of 75 ms is that each takes 2 ms
-    assert "Of this, +15.0 ms come from more or fewer executions, +60.0 ms from longer or shorter ones." in found["evidence"]
+    assert "B runs it more often (+15.0 ms), and an execution takes longer there (+60.0 ms)." in found["evidence"]
     assert any("193 GB were evicted to the host" in sentence for sentence in found["evidence"])
 
 
@@ -169,3 +169,57 @@ def test_memory_that_stays_on_the_host():
 )
 def test_memory_on_the_host_that_is_not_the_reason(before, after):
     assert "memory on the host" not in findings(before, after)
+
+
+def moving(kernel_us, host_to_device, back=(0, 0)):
+    """A summary with one kernel and moves of unified memory: number and µs, to the device and back; no groups of faults."""
+    trace = totals({"grow": (1, kernel_us)})
+    rows = [
+        {"operation": page_faults.UNIFIED, "memory": memory, "count": count, "duration_ns": us * 1000, "device": "cuda:0"}
+        for memory, (count, us) in (("host to device", host_to_device), ("device to host", back))
+        if count
+    ]
+    trace.copies = conform("copies", rows)
+    return trace
+
+
+@pytest.mark.parametrize("ahead", [(0, 0), (40, 7000)], ids=["not at all", "ahead"])
+def test_kernels_that_wait_while_pages_move_in_small_pieces(ahead):
+    managed, other = moving(24_000, (1500, 9000), (500, 6000)), moving(400, ahead, ahead)
+    for a, b, slower in ((managed, other, "A"), (other, managed, "B")):
+        found = findings(a, b)[CAUSE]
+        assert found["title"].startswith(f"grow waits for page faults of unified memory in {slower}: ")
+        assert found["explains_ns"] == (-23_600_000 if slower == "A" else 23_600_000)
+        assert found["confidence"] == "medium"
+        assert found["remedy"].startswith(f"in {slower}: cudaMemPrefetchAsync before the kernel")
+        assert f"In {slower} unified memory moves to the device in 1,500 pieces of 6.00 µs" in found["evidence"][0]
+
+
+@pytest.mark.parametrize(
+    ("slow", "fast"),
+    [
+        (moving(24_000, (1500, 9000)), moving(23_000, (0, 0))),  # hardly longer
+        (moving(24_000, (1500, 9000)), moving(400, (1200, 9000))),  # pages move alike on both sides
+        (moving(24_000, (1500, 300)), moving(400, (0, 0))),  # moves take little of it
+    ],
+)
+def test_moves_that_do_not_go_with_the_kernels_are_no_cause(slow, fast):
+    assert CAUSE not in findings(slow, fast)
+
+
+def test_the_side_that_moves_pages_ahead_is_not_told_to_prefetch():
+    found = findings(moving(24_000, (1500, 9000), (500, 4000)), moving(400, (40, 12_000), (40, 7000)))
+    remedy = found["copies between host and device"]["remedy"]
+    assert remedy.startswith("B moves its data in few large pieces, as ahead of its use, and A on page faults")
+
+
+def test_kernels_that_mostly_wait_for_faults_on_both_sides():
+    found = findings(totals({"add": (1, 4200)}, 12, 3300), totals({"add": (1, 3600)}, 12, 3500))["slower kernels"]
+    assert found["title"].startswith("add, which mostly waits for page faults of unified memory, takes 1.17 times as long in A")
+    assert "without them it would take about 900 µs in A, 100 µs in B" in found["evidence"][0]
+    assert found["remedy"].startswith("on both sides: cudaMemPrefetchAsync")
+
+
+def test_faults_that_are_little_of_the_time_are_not_named():
+    found = findings(totals({"add": (1, 4200)}, 12, 300), totals({"add": (1, 3600)}, 12, 350))["slower kernels"]
+    assert "page faults" not in found["title"] + found["remedy"]

@@ -150,7 +150,8 @@ def test_the_hosts_extra_time_is_told_with_its_operator(tmp_path, own, said):
         )
     calls = ks.explain(*sides)["calls"]
     assert bool(calls) is said
-    assert not said or calls.endswith("; most in aten::copy_ (62.0 s in B)")
+    assert not said or calls.startswith("the host spends 62.0 s in aten::copy_ in B, 30.0 ms in A: most of the difference")
+    assert not said or "; try: find what triggers these copies" in calls
 
 
 @pytest.mark.parametrize(("launches", "said"), [(1, "take longer in A"), (2, "run more often in A")])
@@ -205,3 +206,46 @@ def test_products_for_other_architectures(tmp_path):
 )
 def test_the_first_part_of_a_title(title, head):
     assert explanation.head(title) == head
+
+
+def test_the_hosts_operator_is_told_where_no_cause_is(tmp_path):
+    """Most of the device's work was not printed; what the host does is still known, with what to do about it."""
+    sides = []
+    for name, own, host_ms, device_ms in (("a", "41000.000ms", 44_000, 60_000), ("b", "20.000ms", 2_900, 57_000)):
+        rows = [("aten::copy_", own, own, "900.000ms", "900.000ms", "700"),
+                ("aten::pow", "90.000ms", "90.000ms", "300.000ms", "300.000ms", "40")]  # fmt: skip
+        totals = [f"Self CPU time total: {host_ms}.000ms", f"Self CUDA time total: {device_ms}.000ms"]
+        sides.append(tmp_path / f"{name}.txt")
+        sides[-1].write_text(printed(ON_DEVICE, rows, totals))
+    result = ks.explain(*sides)
+    assert result["findings"] == []
+    first, rest, _ = explanation.warnings(result)
+    assert first.startswith("the host spends 41.0 s in aten::copy_ in A, 20.0 ms in B")
+    assert "types that the device lacks (float64)" in first
+    assert rest.startswith("for the rest, no cause is named")
+    assert explanation.answer(result).endswith("; the host spends 41.0 s in aten::copy_ in A, 20.0 ms in B")
+
+
+MASKED = [("aten::bmm", "40.000ms", "2"), ("aten::add_", "9.000ms", "1"), ("aten::_softmax", "3.000ms", "1")]
+FUSED = [("aten::_efficient_attention_forward", "30.000ms", "1")]
+
+
+@pytest.mark.parametrize(("host", "moved"), [("50.000ms", True), ("0.020ms", False)], ids=["host waits", "host launches"])
+def test_copies_from_the_host_are_no_part_of_attention(tmp_path, host, moved):
+    """A mask is made on the host and copied: 60 ms beside 52 ms for products, mask and softmax."""
+    copies = [("aten::copy_", host, host, "60.000ms", "60.000ms", "1")]
+    copies += [("aten::to", "0.010ms", "50.000ms", "0.000us", "60.000ms", "1")] if moved else []
+    sides = []
+    for name, work, first in (("a", MASKED, copies), ("b", FUSED, [])):
+        rows = [*first, *((what, "0.050ms", "0.050ms", ms, ms, calls) for what, ms, calls in work)]
+        device = 112 if name == "a" else 30
+        sides.append(tmp_path / f"{name}.txt")
+        sides[-1].write_text(printed(ON_DEVICE, rows, ["Self CPU time total: 60.000ms", f"Self CUDA time total: {device}.000ms"]))
+    found = {one["cause"]: one for one in ks.explain(*sides)["findings"]}
+    assert found["attention algorithm"]["explains_ns"] == -22_000_000
+    assert "52.0 ms in A, 30.0 ms in B" in found["attention algorithm"]["title"]
+    assert ("copies between host and device" in found) is moved
+    if moved:
+        copied = found["copies between host and device"]
+        assert (copied["explains_ns"], copied["confidence"]) == (-60_000_000, "medium")
+        assert copied["remedy"].startswith("make these tensors on the device")

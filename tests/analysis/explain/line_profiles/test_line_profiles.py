@@ -244,3 +244,35 @@ def test_lines_that_were_cut_are_a_part_of_their_own(tmp_path):
     assert result["b"]["step_ns"] == 5_000_000_000
     assert "(lines not printed)" in [part["part"] for part in result["parts"]]
     assert all("not printed" not in finding["title"] for finding in result["findings"])
+
+
+def test_exchanged_loops_are_one_cause(tmp_path):
+    """The inner line of both runs 40,000 times; its loop executes as often as the other one did."""
+    before = [
+        ("for i in a:", 100, 20),
+        ("for k in b:", 400, 80),
+        ("for j in c:", 40_000, 8_000),
+        ("z[i][j] += x[k]", 39_000, 30_000),
+    ]
+    after = [("for i in a:", 100, 20), ("for j in c:", 400, 80), ("acc = 0", 400, 60), ("for k in b:", 40_000, 8_000),
+             ("acc += x[k]", 39_000, 20_000)]  # fmt: skip
+    result = explained(written(tmp_path, "a", table("f", 1, *before)), written(tmp_path, "b", table("f", 1, *after)))
+    (finding,) = result["findings"]
+    assert finding["explains_ns"] == result["wall_delta_ns"] == 1_000_000 * (28_160 - 38_100)
+    assert "replaced by" in finding["title"]
+    assert result["own_cost"] is None
+
+
+def test_executions_that_line_profiler_does_not_see_are_no_gain(tmp_path):
+    """A comprehension hides 100,000 executions: at 0.2 µs each, as the shortest line takes, that is more than the difference."""
+    before = [("for i in a:", 50_000, 10), ("s += x[i]", 50_000, 15)]
+    after = [("s = sum(x[i] for i in a)", 1, 16)]
+    first = written(tmp_path, "a", table("f", 1, *before))
+    result = explained(first, written(tmp_path, "b", table("f", 1, *after)))
+    assert "at most 20.0 ms in A and 0 ns in B (100,000 and 1 executions)" in result["own_cost"]
+    assert {finding["confidence"] for finding in result["findings"]} == {"low"}
+    assert explanation.premises(result) == [result["own_cost"]]
+    saved = explained(first, written(tmp_path, "c", table("f", 1, (after[0][0], 1, 2))))
+    assert saved["own_cost"] is None
+    long = [(text, hits, 100 * ms) for text, hits, ms in before]  # 20 µs each are not line_profiler's
+    assert explained(written(tmp_path, "d", table("f", 1, *long)), first)["own_cost"] is None

@@ -138,6 +138,33 @@ def test_a_page_that_was_copied_without_the_kernels_name(tmp_path):
     assert list(trace.kernels["duration_ns"]) == [1_500_000, 500_000]
 
 
+def bare(text):
+    """Return a page without the lines that name sections."""
+    return re.sub(r"(?m)^.*Section: .*\n", "", text)
+
+
+def test_tables_that_were_copied_without_kernel_and_sections(tmp_path):
+    trace = read(tmp_path, "$ ncu --set basic ./bench\n" + bare(speed("1.5", 10, 80, 20, 5) + occupancy(100, 90)))
+    assert trace.info["source"]["format"] == "ncu-text"
+    assert list(trace.kernels["name"]) == ["(kernel without a name)"]
+    assert list(trace.kernels["duration_ns"]) == [1_500_000]
+    values = trace.metrics.set_index("metric")["value"]
+    assert values["Achieved Occupancy"] == 90
+    assert trace.metrics["section"].isna().all()
+
+
+def test_a_second_duration_among_such_tables_is_another_launch(tmp_path):
+    text = bare(speed("1.5", 10, 80, 20, 5) + occupancy(100, 90) + speed("0.5", 50, 8, 2, 5) + occupancy(100, 30))
+    trace = read(tmp_path, text)
+    assert list(trace.kernels["duration_ns"]) == [1_500_000, 500_000]
+    assert trace.metrics.loc[trace.metrics["metric"] == "Achieved Occupancy", ["kernel", "value"]].values.tolist() == [
+        [0, 90],
+        [1, 30],
+    ]
+    assert trace.metrics.groupby("kernel").size().nunique() == 1
+    assert not trace.diagnostics
+
+
 def test_a_page_in_a_quotation(tmp_path):
     quoted = "".join(f"> {line}".rstrip() + "\n" for line in launch("add(T1 *)", speed("1.5", 10, 80, 20, 5)).splitlines())
     trace = read(tmp_path, f"$ ncu ./a.out\n{quoted}")

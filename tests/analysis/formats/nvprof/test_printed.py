@@ -672,11 +672,19 @@ def test_dots_in_a_whole_list_and_in_calls_are_lines_that_cannot_be_read(tmp_pat
     assert "line 4: not a row of its table; its content is not counted" in trace.info["notes"]
 
 
-def test_devices_among_several_and_unusable_rows_tell_no_total(tmp_path):
+def test_devices_among_several_tell_no_total(tmp_path):
     text = "======== Profiling result:\n"
     text += "".join(f'======== Device "Tesla K80 ({number})"\n{gpu(("50.00%", "2.0000ms"))}\n' for number in (0, 1))
     assert UNLISTED not in list(read_text(tmp_path, text).kernels["name"])
-    assert UNLISTED not in list(read_text(tmp_path, gpu(("50.00%", "2.0000ms"), ("20.00%", "2.000min"))).kernels["name"])
+
+
+def test_rows_without_a_usable_time_are_a_part_of_what_is_missing(tmp_path):
+    trace = read_text(tmp_path, gpu(("50.00%", "2.0000ms"), ("20.00%", "2.000min")))
+    assert listed(trace.kernels, "name", "count", "duration_ns") == [("k0", 1, 2_000_000), (UNLISTED, 0, 2_000_000)]
+    assert [
+        note for note in trace.info["notes"] if "rows that were not printed, and 1 without a usable time, took 2.00 ms" in note
+    ]
+    assert trace.diagnostics == {"rows without usable time": 1}
 
 
 def test_warnings(tmp_path):

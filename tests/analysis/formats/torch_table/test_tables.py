@@ -30,6 +30,27 @@ def test_markdown(tmp_path):
     assert posted.diagnostics == plain.diagnostics
 
 
+def test_markdown_without_bars_around_it(tmp_path):
+    framed = markdown(NEW, ROWS, TOTALS)
+    posted = "".join(f"{line.strip('| ')}\n" for line in framed.splitlines())
+    assert "| " not in posted[:2]
+    plain, bare = read(tmp_path, framed), read(tmp_path, posted)
+    assert bare.kernels.equals(plain.kernels)
+    assert bare.totals.equals(plain.totals)
+    assert bare.diagnostics == plain.diagnostics
+
+
+@pytest.mark.parametrize("make", [markdown, printed])
+def test_marks_of_bold_text_are_no_part_of_times(tmp_path, make):
+    rows = [row("void gemm<int>(int)", "0.000us", "0.000us", "3.000ms", "4"), row("add<2>", "0.000us", "0.000us", "1.000ms", "1")]
+    text = make(NEW, rows).replace("3.000ms", "**3.000ms**").replace("add<2>", "**add<2>**")
+    kernels = read(tmp_path, text).kernels
+    assert kernels[["name", "duration_ns", "count"]].values.tolist()[:2] == [
+        ["void gemm<int>(int)", 3_000_000, 4],
+        ["add<2>", 1_000_000, 1],
+    ]
+
+
 def test_the_sum_below_a_table_in_markdown_is_read(tmp_path):
     trace = read(tmp_path, markdown(NEW, ROWS, ("Self CPU time total: 2.500ms", "Self CUDA time total: 5.000ms")))
     assert trace.kernels["duration_ns"].tolist() == [3_000_000, 2_000_000]

@@ -72,7 +72,7 @@ def test_without_calls_and_averages_they_are_unknown(tmp_path, table):
     trace = read(tmp_path, table(heading, rows, ["Self CUDA time total: 3.000ms"]))
     assert trace.kernels[["name", "count", "duration_ns"]].values.tolist() == [["aten::_convolution", 1, 3_000_000]]
     assert trace.totals["count"].isna().all()
-    assert "does not print the calls" in trace.info["unavailable"]["calls"]
+    assert "does not print the calls" in trace.info["unavailable"]["executions"]
     assert captures.lost(trace) == {}
 
 

@@ -1,0 +1,71 @@
+"""Why no cause is named for a difference between two captures of device work, and what would show one."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from kernelscope.analysis.accounting.device_account import COPY
+from kernelscope.analysis.explain import again
+from kernelscope.analysis.explain.device import account_rows, host_pace, words
+from kernelscope.analysis.explain.device.case import PACE, DeviceCase, DeviceFinding
+from kernelscope.analysis.trace import UNLISTED
+
+_SMALLEST = 0.015  # of a step: two runs of one program differ by as much
+_ALL_ROWS = "print all rows of both; of torch.profiler: key_averages().table(row_limit=-1)"
+
+
+def abstained(case: DeviceCase, findings: list[DeviceFinding]) -> tuple[str | None, str | None]:
+    """Return why no cause is named, and what would show one; None if one is named."""
+    a, b = case.a, case.b
+    if a.path == b.path:
+        return "both sides are the same recording", "name two different ones"
+    if findings:
+        return None, None
+    if counted_apart(case):
+        return (
+            "one table gives times by kernel, the other by operator, as rows of kernels were not printed",
+            _ALL_ROWS,
+        )
+    if alike(case):
+        return "the steps differ by less than two runs of one program do, and so does each part of them", None
+    return _too_little(case)
+
+
+def counted_apart(case: DeviceCase) -> bool:
+    """Return whether one side's totals are by kernel and the other's by operator, which does not mean other work."""
+    return len({side.facts.get("counted") for side in (case.a, case.b)}) > 1 and all(
+        side.facts.get("counted") for side in (case.a, case.b)
+    )
+
+
+def alike(case: DeviceCase) -> bool:
+    """Return whether the steps differ by less than two runs of one program do."""
+    steps = case.a.account.step_ns, case.b.account.step_ns
+    return max(steps) - min(steps) < _SMALLEST * min(steps)
+
+
+def _too_little(case: DeviceCase) -> tuple[str, str]:
+    """Return in words why the largest difference is no cause, and what would show more."""
+    labels = account_rows.labels(case)
+    largest = str(case.rows["delta_ns"].groupby(labels).sum().abs().idxmax())
+    rows = case.rows[(labels == largest).to_numpy(bool)]
+    delta, off = float(rows["delta_ns"].sum()), case.reach_ns(rows)
+    what = f"{largest} {words.signed(delta)}"
+    if largest == UNLISTED:
+        return f"the largest difference is in rows that were not printed ({words.signed(delta)})", _ALL_ROWS
+    return _no_cause(case, rows, what, (delta, off)), again.OF_CAPTURES
+
+
+def _no_cause(case: DeviceCase, rows: pd.DataFrame, what: str, difference: tuple[float, float | None]) -> str:
+    """Return why the rows of the largest difference, which were printed, are no cause. difference: theirs, and its reach (ns)."""
+    delta, off = difference
+    pace = host_pace.same_calls(case) if bool(rows["cause"].isin(PACE).any()) else None
+    if pace is not None:
+        return f"the largest difference is idle time for the host ({what}): {pace.sentence(case)}"
+    if off is not None and abs(delta) <= off:
+        return f"the largest difference ({what}) varies as much from step to step (95%: {words.duration(off)})"
+    if case.totals and (rows["part"] == COPY).all() and (rows["a_count"] == rows["b_count"]).all():
+        return f"the largest difference ({what}) is in as many copies on both sides, whose times vary from run to run"
+    if case.stands_out(rows):
+        return f"the largest difference ({what}) can have several causes, and the captures do not show which"
+    return f"the largest difference ({what}) is no larger than two runs of one program can differ by"
