@@ -15,7 +15,7 @@ from rich.text import Text
 
 from kernelscope.analysis.accounting.amounts import duration
 from kernelscope.analysis.accounting.device_account import ALL
-from kernelscope.analysis.advise.advice import EARLIER, GRAPHS, IN_LINES, UNPRINTED
+from kernelscope.analysis.advise.advice import EARLIER, GRAPHS, IN_FUNCTIONS, IN_LINES, UNPRINTED
 from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
 from kernelscope.reports import content, text, units
 
@@ -159,7 +159,7 @@ def _nothing(result: Result) -> str:
 def _longest(result: Result, part: Mapping[str, Any]) -> str:
     """Return what takes most of the computing, if anything takes a large part of the step."""
     longest = result.get("longest")
-    if part["what"] != _COMPUTING or not longest or not result["step_ns"]:
+    if part["what"] not in (_COMPUTING, IN_FUNCTIONS) or not longest or not result["step_ns"]:
         return ""
     return f" (most in {longest['name']}, {share(longest['ns'], result['step_ns'])})"
 

@@ -104,10 +104,11 @@ def is_timed_by_device(trace: Trace) -> bool:
     return critical_device(trace) is not None and not is_host_timed(trace)
 
 
-def account(trace: Trace, device: str | None = None, hiding: bool = False) -> DeviceAccount:
+def account(trace: Trace, device: str | None = None, hiding: bool = False, with_idle: bool = False) -> DeviceAccount:
     """Return the account of a device, by default of the one that computes longest.
 
-    hiding: let kernels hide copies even if the host timed both; otherwise these share their time equally.
+    hiding: let kernels hide copies even if the host timed both; otherwise these share their time equally. with_idle: count
+    idle time even if it is most of a capture without steps, whose kernels are else all that counts.
 
     The trace's steps are the measured ones (see attribution.steps.applied); a capture without steps is one step. Raises
     EvidenceError if nothing ran on the device.
@@ -123,7 +124,7 @@ def account(trace: Trace, device: str | None = None, hiding: bool = False) -> De
         raise EvidenceError(_nothing(trace))
     start, end = windows = _windows(trace, works)
     basis = "steps" if len(trace.steps) else WINDOW
-    if basis == WINDOW and _is_mostly_idle(trace, works, windows):
+    if basis == WINDOW and not with_idle and _is_mostly_idle(trace, works, windows):
         return _of_kernels(chosen or "cpu", works)
     tables, matrices, free = [], [], windows
     busy = 0

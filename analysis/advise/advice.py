@@ -81,6 +81,7 @@ _OVERHEAD = "dispatch and Python"
 _UNRECORDED = "nothing recorded"
 UNPRINTED = UNLISTED.strip("()")  # these rows may be kernels or copies
 IN_LINES = "in the program's lines"
+IN_FUNCTIONS = "in functions"  # of Python, whatever they do: compute, read, wait
 # Where no computation was recorded, host time cannot be called dispatch
 _BY_PLACE = {
     idle_causes.OPERATOR: "in operators", idle_causes.RANGE: "in the program's ranges", idle_causes.PROGRAM: _UNRECORDED,
@@ -90,7 +91,9 @@ _BY_PLACE = {
 _BY_LAYER = {idle_causes.OPERATOR: "between layers", idle_causes.RANGE: "in layers", idle_causes.PROGRAM: "outside of layers"}
 _PREPARING = "preparing input"
 PARTS = tuple(
-    dict.fromkeys([*_BUSY.values(), *_IDLE.values(), _HOST, _OVERHEAD, _PREPARING, *_BY_PLACE.values(), *_BY_LAYER.values()])
+    dict.fromkeys(
+        [*_BUSY.values(), *_IDLE.values(), _HOST, _OVERHEAD, _PREPARING, IN_FUNCTIONS, *_BY_PLACE.values(), *_BY_LAYER.values()]
+    )
 )  # all names that a part of a step can have; totals can have UNPRINTED, too
 
 
@@ -216,6 +219,7 @@ def parts(subject: Subject) -> list[dict[str, Any]]:
         busy = (
             _PREPARING if row["part"] == COMPUTE and row["cause"] == idle_causes.FETCHING else _BUSY.get(row["part"], UNPRINTED)
         )
+        busy = IN_FUNCTIONS if busy == _BUSY[COMPUTE] and subject.trace.info.get("counted") == "functions" else busy
         what = _idle(subject, row["cause"]) if row["part"] == IDLE else busy
         if not subject.timeline or subject.unrecorded:  # these do not show what runs concurrently
             what = what.removesuffix(_ALONE)

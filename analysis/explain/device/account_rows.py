@@ -43,7 +43,7 @@ def labels(case: DeviceCase) -> pd.Series:
     names = case.rows["name"].map(lambda name: words.kernel(slower.get(name, name)), na_action="ignore").astype("string")
     sums = case.rows["delta_ns"][unknown].groupby(names[unknown]).sum().abs()
     large = names.isin(sums.index[sums >= _LARGE * max(float(sums.sum()), 1.0)]).to_numpy(bool)
-    return result.mask(unknown, "other kernels").mask(unknown & large, names)
+    return result.mask(unknown, f"other {case.what}").mask(unknown & large, names)
 
 
 def _of_slower(case: DeviceCase) -> dict[str, str]:

@@ -66,7 +66,9 @@ def other_programs(case: DeviceCase) -> bool:
 def _of_programs(case: DeviceCase) -> str | None:
     """Return a sentence if the sides have kernels of their own, none in common, and hardly two alike by name."""
     rows = case.all_kernels()
-    if rows.empty or rows[["a_library", "b_library"]].notna().any().any() or rows["kind"].isin(MAIN).any() or case.by_operators:
+    main = rows[rows["kind"].isin(MAIN).to_numpy(bool)]
+    alike = all(main[f"{key}_count"].any() for key in SIDES)  # they may do the same, by kernels of other names
+    if rows.empty or rows[["a_library", "b_library"]].notna().any().any() or alike or case.by_operators:
         return None
     there = [(rows[f"{key}_count"] > 0).to_numpy(bool) for key in SIDES]
     names = [set(rows.loc[mine, "name"].dropna().map(words.kernel)) for mine in there]
@@ -74,8 +76,8 @@ def _of_programs(case: DeviceCase) -> str | None:
         return None
     said = rows["name"].map(lambda name: words_of(name) - _USUAL)
     both = frozenset().union(*said[there[0]]) & frozenset().union(*said[there[1]])
-    alike = said.map(lambda one: bool(one & both)).to_numpy(bool)
-    shares = [float(rows.loc[alike, f"{key}_ns"].sum()) / max(float(rows[f"{key}_ns"].sum()), 1.0) for key in SIDES]
+    shared = said.map(lambda one: bool(one & both)).to_numpy(bool)
+    shares = [float(rows.loc[shared, f"{key}_ns"].sum()) / max(float(rows[f"{key}_ns"].sum()), 1.0) for key in SIDES]
     few = min(map(len, names)) < _LEAST
     if both and (few or min(shares) >= _HARDLY or max(shares) >= _PARTLY):
         return None

@@ -155,6 +155,8 @@ class DeviceCase:
     @property
     def what(self) -> str:
         """What the rows of computing work are, in words."""
+        if all(side.facts.get("counted") == "functions" for side in (self.a, self.b)):
+            return "functions"
         return "operators" if self.by_operators else "kernels"
 
     def without_wrappers(self, rows: pd.DataFrame) -> pd.DataFrame:

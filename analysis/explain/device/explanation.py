@@ -54,7 +54,10 @@ def explain(a: CaptureSide, b: CaptureSide, request: Request | None = None) -> d
     names = labels(a.path, b.path)
     whole = request.device is None and takes_all(a.trace, b.trace)
     result = _steps(a, b, request)
-    sides = [side_of(side, name, steps, request, whole) for side, name, steps in zip((a, b), names, result, strict=True)]
+    captures = list(zip((a, b), names, result, strict=True))
+    sides = [side_of(*one, request, whole) for one in captures]
+    if {side.account.basis for side in sides} == {KERNELS, WINDOW}:  # kernels alone are no part of a window
+        sides = [side_of(*one, request, whole, with_idle=True) for one in captures]
     case = case_of(*sides)
     case.replaced = alignment.renamed(case) if case.totals else alignment.replacements(case.a, case.b)
     if case.totals:

@@ -35,11 +35,11 @@ def cut(case: DeviceCase) -> str | None:
 
 
 def devices(case: DeviceCase) -> str | None:
-    """Return a sentence if only one side computes on the CPU, or their kernels are those of two makers' devices."""
+    """Return a sentence if only one side computes on the CPU, or names of kernels alone tell of other devices."""
     if case.on_cpu is not None:
         return f"{case.a.name} computes on {case.a.computes_on}, {case.b.name} on {case.b.computes_on}"
     a, b = case.a.makers, case.b.makers
-    if len(a) == len(b) == 1 and a != b:
+    if len(a) == len(b) == 1 and a != b and None in (case.a.hardware, case.b.hardware):
         made = f"{case.a.name} ran on a device of {min(a)}, {case.b.name} on one of {min(b)}"
         return f"other hardware: {made}, by the names of their kernels"
     return None

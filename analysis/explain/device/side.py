@@ -161,10 +161,12 @@ def _only_copies(trace: Trace) -> bool:
     return not len(trace.kernels) and not len(trace.graphs) and bool((trace.copies["device"] != "cpu").any())
 
 
-def side_of(capture: CaptureSide, label: str, steps: DetectedSteps | None, request: Request, whole: bool) -> DeviceSide:
-    """Return a side with its account. label: see labels.labels. whole: take all devices as one."""
+def side_of(
+    capture: CaptureSide, label: str, steps: DetectedSteps | None, request: Request, whole: bool, with_idle: bool = False
+) -> DeviceSide:
+    """Return a side with its account. label: see labels.labels. whole: take all devices as one. with_idle: as in `account`."""
     trace = finding_steps.applied(capture.trace, steps)
-    done = account(trace, ALL if whole else request.device)
+    done = account(trace, ALL if whole else request.device, with_idle=with_idle)
     name = label.partition(" ")[0]
     return DeviceSide(name, label, capture.path, trace, steps, done, hardware_of(trace, done.device), _busy(trace, done))
 

@@ -23,7 +23,8 @@ _AS_MANY = 0.02  # share within which numbers of kernels are equal
 _NEARLY_ALL = 0.9
 _OPENING = "before the step's first operator, where input is prepared"
 _FOLLOWS = "nothing: it follows from the longer work of the device"
-_OWN_WORK = "record what the program does between launches: stacks (with_stack=True of torch.profiler), or ranges of its own"
+_FAR_APART_NS = 5_000_000  # idle time for each kernel: no launch takes so long
+_OWN_WORK = "record what the program does between launches: stacks (with_stack=True of torch.profiler, py-spy), or its own ranges"
 _THAT_CODE = "make these functions quicker, or run them ahead of the step: on other threads or processes, or on the device"
 _SYNCHRONISE = {
     "pytorch": "wait for the device once, at the end of the step: no .item(), .cpu(), nonzero() or synchronize() within it",
@@ -169,6 +170,7 @@ def host_bound(case: DeviceCase) -> Iterator[DeviceFinding]:
     if not alone and not _mostly(rows) and host_pace.same_calls(case) is not None:
         return  # the host does the same work at another pace
     delta = float(rows["delta_ns"].sum())
+    rare = abs(delta) > _FAR_APART_NS * max(launches[slow], 1.0)
     early = host_pace.before_operators(case)
     opening = alone and early * delta > 0 and abs(early) > _MOSTLY * abs(delta)
     if opening:
@@ -176,6 +178,7 @@ def host_bound(case: DeviceCase) -> Iterator[DeviceFinding]:
         sentences.append(f"{words.duration(abs(early))} of the difference {case.per} is {when}.")
     if alone:
         sentences.append("Both sides launch as many kernels, and most of the difference is time in which the host launches none.")
+    remedy = _THAT_CODE if functions else _OWN_WORK if alone or rare else words.remedy(case, _LAUNCHES, slow)
     yield DeviceFinding(
         "host-bound",
         f"host-bound: the device idles while the host works{_opening(early, delta) if opening else ''}"
@@ -183,7 +186,7 @@ def host_bound(case: DeviceCase) -> Iterator[DeviceFinding]:
         _ids(rows),
         "medium" if case.few or alone else "high",
         sentences,
-        compiled.remedy(case, slow) or (_THAT_CODE if functions else _OWN_WORK if alone else words.remedy(case, _LAUNCHES, slow)),
+        compiled.remedy(case, slow) or remedy,
     )
 
 

@@ -14,10 +14,10 @@ from kernelscope.analysis.explain.device.causes import attention, faults, hardwa
 from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
 _WHY = "find out why {slower} runs more of them than {faster}"
-_INSTEAD = "see whether {faster} does this work in other kernels, or does without it"
+_INSTEAD = "see whether {faster} does this work in other {what}, or does without it"
 _OF_FASTER = "{slower} is the faster side, and these may be why: see what they replace before you change them"
 _BY_OPERATOR = "`breakdown --by operator` of both shows which operators launch them"
-_BY_KERNEL = "`breakdown --by kernel` of both lists all kernels"
+_BY_KERNEL = "`breakdown --by kernel` of both lists all {what}"
 _OTHERWISE = "`breakdown --by kernel` of both shows with which kernels {fast} computes this"
 _INPUT = "keep them if they take less time than the device waits for input without them; else decode more on the host"
 _MOST = 0.8  # of the time, in kernels of the same names
@@ -274,7 +274,7 @@ def _remedy(case: DeviceCase, kind: str, mine: pd.DataFrame, counts: dict[str, f
         return remedy
     what = _OF_FASTER if case.faster == slow else _WHY if counts[fast] else _INSTEAD
     how = _CALLERS if case.by_operators else _BY_OPERATOR if _have_operators(case, slow, mine) else _BY_KERNEL
-    return f"{what.format(slower=slower, faster=faster)}; {how}"
+    return f"{what}; {how}".format(slower=slower, faster=faster, what=case.what)
 
 
 def _launch_as_many(case: DeviceCase) -> bool:

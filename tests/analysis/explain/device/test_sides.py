@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from kernelscope.analysis.explain import pair
 from tests.analysis.explain.device.synthetic import (
     COPIES,
     Copy,
@@ -95,3 +96,22 @@ def test_other_work_is_said_and_lowers_what_is_sure():
     assert said["differs"] == ["4 products, convolutions and attentions a step in A, 8 in B"]
     assert {one["confidence"] for one in said["findings"]} <= {"medium", "low"}
     assert explained(recording([*layers, Wait()]), recording([*layers, layers[0], Wait()]))["differs"] == []
+
+
+def printed(path, starts_ms):
+    """Write a trace that nsys stats printed, of kernels of 2 ms that begin at these times."""
+    rows = [f"{1_000_000 * start},2000000,{number},GPU (0),7,work{number}(int)" for number, start in enumerate(starts_ms, 1)]
+    path.write_text("\n".join(["Start (ns),Duration (ns),CorrId,Device,Strm,Name", *rows, ""]))
+    return path
+
+
+def test_a_capture_that_is_mostly_idle_is_not_compared_by_its_kernels_with_another_ones_window(tmp_path):
+    """The same two kernels, 9 s apart or behind one another: windows of 9,002 and 5 ms, although 4 ms are busy in each."""
+    apart, close = printed(tmp_path / "apart.csv", (1, 9001)), printed(tmp_path / "close.csv", (1, 4))
+    result = pair.read(apart, close).explain()
+    assert result["wall_delta_ns"] == -8_997_000_000
+    (finding,) = result["findings"]
+    assert finding["cause"] == "host-bound"
+    assert "what the program does between launches" in finding["remedy"] or not finding["remedy"]
+    both = pair.read(apart, printed(tmp_path / "other.csv", (1, 8001))).explain()
+    assert both["wall_delta_ns"] == 0, "only the kernels of two idle captures are compared"
