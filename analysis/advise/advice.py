@@ -77,7 +77,8 @@ _IDLE = {
     idle_causes.UNSEEN: "idle, unknown why",
 }  # fmt: skip
 _HOST = "waiting for the host"
-_OVERHEAD = "dispatch and Python"
+_OVERHEAD, _DISPATCH = "dispatch and Python", "dispatch"
+_WITHOUT_PYTHON = ("onnxruntime",)  # frameworks that run a whole step themselves
 _UNRECORDED = "nothing recorded"
 UNPRINTED = UNLISTED.strip("()")  # these rows may be kernels or copies
 IN_LINES = "in the program's lines"
@@ -92,7 +93,17 @@ _BY_LAYER = {idle_causes.OPERATOR: "between layers", idle_causes.RANGE: "in laye
 _PREPARING = "preparing input"
 PARTS = tuple(
     dict.fromkeys(
-        [*_BUSY.values(), *_IDLE.values(), _HOST, _OVERHEAD, _PREPARING, IN_FUNCTIONS, *_BY_PLACE.values(), *_BY_LAYER.values()]
+        [
+            *_BUSY.values(),
+            *_IDLE.values(),
+            _HOST,
+            _OVERHEAD,
+            _DISPATCH,
+            _PREPARING,
+            IN_FUNCTIONS,
+            *_BY_PLACE.values(),
+            *_BY_LAYER.values(),
+        ]
     )
 )  # all names that a part of a step can have; totals can have UNPRINTED, too
 
@@ -242,7 +253,8 @@ def _idle(subject: Subject, cause: str) -> str:
     if cause == idle_causes.UNSEEN and (subject.on_host or subject.unrecorded):
         return _UNRECORDED
     by_place = _BY_PLACE if subject.unrecorded else _BY_LAYER if subject.untraced else {}
-    return by_place.get(cause) or idle_part(cause, subject.on_host)
+    found = by_place.get(cause) or idle_part(cause, subject.on_host)
+    return _DISPATCH if found == _OVERHEAD and subject.framework in _WITHOUT_PYTHON else found
 
 
 def _ranges(subject: Subject) -> list[dict[str, Any]]:

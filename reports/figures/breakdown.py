@@ -48,10 +48,15 @@ def _colour(name: str, by: str) -> str:
 
 
 def lengths(breakdown: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Return the names and ns of the bars of `rows`, longest first, the rest last; rows of the same name are added up."""
+    """Return the names and ns of the bars of `rows`, longest first, the rest last; rows of the same name are added up.
+
+    A phase that all of the rows share is no part of their names.
+    """
     sums: dict[str, int] = {}
+    by = str(breakdown["by"])
+    phases = {row.get("phase") for row in breakdown["rows"] if not str(row.get(by)).startswith("(")}
     for row in breakdown["rows"]:
-        name = _name(row, str(breakdown["by"]))
+        name = _name(row if by == "phase" or len(phases) > 1 else {**row, "phase": None}, by)
         sums[name] = sums.get(name, 0) + breakdown_words.row_ns(row)
     longest_first = sorted(((name, ns) for name, ns in sums.items() if ns), key=lambda item: -item[1])
     shown, rest = longest_first[:ROWS], longest_first[ROWS:]
@@ -62,5 +67,5 @@ def _name(row: Mapping[str, Any], by: str) -> str:
     """Return a row's name, without a phase that it already contains."""
     parts = [str(row[key]) for key in dict.fromkeys(_NAMED_BY.get(by, (by, "phase"))) if row.get(key)]
     first, others = (parts[0], parts[1:]) if parts else ("(unknown)", [])
-    said = {first.strip("()"), "unattributed", *(("other",) if first.startswith("(") else ())}
+    said = {first.strip("()"), first.rpartition(" ")[2], "unattributed", *(("other",) if first.startswith("(") else ())}
     return " ".join([first, *(part for part in others if part.strip("()") not in said)])

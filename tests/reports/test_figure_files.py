@@ -12,7 +12,7 @@ from matplotlib.colors import to_rgb
 
 from kernelscope.cli.main import main
 from kernelscope.reports import figures
-from kernelscope.reports.figures import PAPER, SLIDES, files, gathered
+from kernelscope.reports.figures import PAPER, SLIDES, breakdown, files, gathered
 from tests.places import ROOT
 
 DATA = Path(__file__).parents[1] / "data"
@@ -149,3 +149,17 @@ def test_figures_leave_matplotlib_as_it_was(result):
     before = dict(mpl.rcParams)
     files.rendered(figures.step_times(result, SLIDES), SLIDES)
     assert dict(mpl.rcParams) == before
+
+
+@pytest.mark.parametrize(
+    ("phases", "names"),
+    [
+        (("forward", "forward"), ["convolution forward", "gemm", "(host: waits)"]),
+        (("forward", "backward"), ["convolution forward", "gemm backward", "(host: waits)"]),
+    ],
+)
+def test_a_phase_that_all_rows_have_is_no_part_of_their_names(phases, names):
+    kinds = [*zip(("convolution forward", "gemm"), phases, strict=True), ("(host: waits)", "other")]
+    rows = [{"kind": kind, "phase": phase, "time_ns": 9 - at, "duration_ns": 0} for at, (kind, phase) in enumerate(kinds)]
+    shown = breakdown.lengths({"by": "kind", "step_ns": 24, "window": "steps", "rows": rows})
+    assert [name for name, _ in shown] == names
