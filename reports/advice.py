@@ -25,6 +25,7 @@ _UNRECORDED = "nothing recorded"  # likewise
 _HIDDEN = 0.2  # of a step: with so much in graphs whose kernels were not recorded, possible savings are unknown
 _EARLIER = 0.05  # of a step: earlier work lengthens the step noticeably
 _START = 20  # times the kernels' time: a longer recording is mostly the program's start-up
+_LONG_NS = 1_000_000_000_000  # a whole of so many ns is shown in seconds
 _APART = 0.1  # of the mean step: a median that differs by more is told beside it
 _BAR = 36  # columns of the longest bar
 
@@ -284,14 +285,15 @@ class AdviceText:
 
     def _parts(self) -> Table:
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=True, header_style="dim")
-        for name, justify in (("ms", "right"), ("share", "right"), ("where the time goes", "left"), ("", "left")):
-            table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
         parts, of = _account(self._result)
         longest, whole = max((part["ns"] for part in parts), default=1), sum(part["ns"] for part in parts)
+        unit, size = ("s", 1e9) if whole >= _LONG_NS else ("ms", 1e6)
+        for name, justify in ((unit, "right"), ("share", "right"), ("where the time goes", "left"), ("", "left")):
+            table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
         for part in parts:
             bar = "█" * round(_BAR * part["ns"] / longest)
-            table.add_row(f"{part['ns'] / 1e6:,.3f}", share(part["ns"], whole), part["what"], bar)
-        table.add_row(f"{whole / 1e6:,.3f}", "100%", of, "", style="bold")
+            table.add_row(f"{part['ns'] / size:,.3f}", share(part["ns"], whole), part["what"], bar)
+        table.add_row(f"{whole / size:,.3f}", "100%", of, "", style="bold")
         return table
 
 

@@ -24,6 +24,7 @@ _LONG_PATH = 12  # characters: a longer common path is shown once above the tabl
 TALL = 20  # rows of a breakdown shown, those with most time
 _OUTLIER = 1.5  # times the median step, above which a step is marked
 _ALL = "100.0%"
+_LONG_NS = 1_000_000_000_000  # a whole of so many ns is shown in seconds
 _RIGHT: dict[str, Any] = {"justify": "right", "no_wrap": True}
 _FULL, _EIGHTHS = "█", " ▏▎▍▌▋▊▉"
 
@@ -60,6 +61,8 @@ def heading(result: Mapping[str, Any]) -> list[str]:
 def keys(result: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the keys that name a breakdown's rows, and those with details, shown beneath the name."""
     by = str(result["by"])
+    if by == "kernel" and breakdown_words.of_functions(result):
+        return ("kernel",), ("phase",)
     return (tuple(result["group"]), ()) if len(result.get("group", ())) > 1 else _KEYS.get(by, ((by,), ()))
 
 
@@ -200,6 +203,8 @@ def unit_of(result: Mapping[str, Any]) -> tuple[str, int]:
     whole = breakdown_words.whole_ns(result)
     # when the total is in seconds, row lengths vary widely: ms read better than decimals of a second
     unit = units.common_unit([whole])
+    if whole >= _LONG_NS:
+        return "s", units.decimals_for([whole], "s")
     unit = "ms" if unit == "s" or result.get("window", "steps") != "steps" else unit
     return unit, units.decimals_for([whole], unit)
 

@@ -100,10 +100,11 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     single = (
         single if width >= _WIDE else {key: title for key, title in single.items() if key in ("mean_ns", breakdown_words.RATE)}
     )
-    of_one = units.common_unit([row.get("mean_ns") for row in shown])
+    of_one = _unit_of_one([row.get("mean_ns") for row in shown])
     for place, title in enumerate(single.values()):
         table.add_column(title if place else f"{title}, {of_one}", justify="right")
-    table.add_column(" ".join(first), footer=breakdown_words.whole(result), overflow="fold")
+    title = "function" if breakdown_words.of_functions(result) else " ".join(first)
+    table.add_column(title, footer=breakdown_words.whole(result), overflow="fold")
     blank = len(more) + overlaps + 1 + len(single)
     names = [_names(row, first, beneath) for row in shown]
     alike = Counter(names)
@@ -126,6 +127,13 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     if rest and not host:
         table.add_row(*_more(rest, unit, decimals, blank))
     return table
+
+
+def _unit_of_one(means: Sequence[int | None]) -> str:
+    """Return the unit of mean executions, in which the longest has at most ten digits before the point."""
+    longest = max((mean for mean in means if mean), default=0)
+    fitting = units.common_unit(means)
+    return next((unit for unit, size in units.NS_PER.items() if size >= units.NS_PER[fitting] and longest < 1e10 * size), "s")
 
 
 def _names(row: Row, first: Sequence[str], beneath: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -27,10 +27,17 @@ def by(breakdown: Mapping[str, Any]) -> str:
         return f"by {' and '.join(breakdown['group'])}"
     if breakdown["by"] == "layer-kernel":
         return "by kernel in each layer"
+    if of_functions(breakdown) and breakdown["by"] in ("kernel", "range"):
+        return "by function" if breakdown["by"] == "kernel" else "by function with what it calls"
     rows = breakdown["rows"] if breakdown["by"] == "kernel" else []
     problems = {(row["kernel"], row["problem"]) for row in rows if row.get("kernel") and row.get("problem")}
     several = len({kernel for kernel, _ in problems}) < len(problems)
     return f"by {breakdown['by']}{' and problem' if several else ''}"
+
+
+def of_functions(breakdown: Mapping[str, Any]) -> bool:
+    """Return whether what stands in the place of kernels are functions of Python: cProfile knows nothing else."""
+    return breakdown.get("counted") == "functions"
 
 
 def known(breakdown: Mapping[str, Any]) -> str:
@@ -45,6 +52,10 @@ def known(breakdown: Mapping[str, Any]) -> str:
         if (idle := _idle(breakdown)) is not None:
             return f"the device is idle for {units.percent(idle)} of it" if idle else ""
         return f"no kernel, operator or range was recorded for {unknown} of it" if coverage < 1 else ""
+    if of_functions(breakdown) and key in ("kernel", "kind"):
+        return ""
+    if key == "range" and of_functions(breakdown):
+        return "rows overlap: each time includes what the function calls"
     if key == "range" and breakdown["window"] == "totals":
         return "ranges may be nested, and then add up to more than the whole"
     if key in ("kernel", "kind"):  # for totals, rows are kernels
@@ -78,13 +89,16 @@ def whole(breakdown: Mapping[str, Any]) -> str:
     if breakdown.get("inside"):
         return f"range {breakdown['inside']}"
     step = "program" if breakdown.get("mode") == WHOLE else "step"
-    return {"totals": "sum of durations", "capture": "capture"}.get(str(breakdown.get("window")), step)
+    totals = "the whole" if of_functions(breakdown) else "sum of durations"
+    return {"totals": totals, "capture": "capture"}.get(str(breakdown.get("window")), step)
 
 
 def whole_ns(breakdown: Mapping[str, Any]) -> int:
     """Return what a breakdown's rows add up to: the wall time or, for totals, the sum of durations."""
     if breakdown.get("step_ns") is not None:
         return int(breakdown["step_ns"])
+    if breakdown["by"] == "range" and of_functions(breakdown) and (breakdown.get("totals") or {}).get("kernel_sum_ns"):
+        return int(breakdown["totals"]["kernel_sum_ns"])
     return sum(int(row["duration_ns"]) for row in breakdown["rows"])
 
 
@@ -151,6 +165,8 @@ def three_numbers(breakdown: Mapping[str, Any]) -> str:
     steps = breakdown.get("steps") or 1
     totals = {name: ns / steps for name, ns in (breakdown.get("totals") or {}).items()}
     named = {"kernel_sum_ns": "sum of kernel times", "kernel_busy_ns": "some kernel running", "wall_ns": "wall"}
+    if of_functions(breakdown):
+        named["kernel_sum_ns"] = "functions' own times add up to"
     if totals.get("kernel_sum_ns") == 0 and "wall_ns" in totals:
         return f"no kernels were recorded · wall {units.duration(totals['wall_ns'])}"
     if totals.keys() >= {"kernel_sum_ns", "kernel_busy_ns"} and totals["kernel_sum_ns"] > _OVERLAP * totals["kernel_busy_ns"]:

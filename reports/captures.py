@@ -30,15 +30,17 @@ def headline(record: Record, breakdowns: Envelopes) -> str:
     source = info.get("source", {})
     tool = " ".join(str(source[key]) for key in ("tool", "version") if source.get(key)) or str(source.get("format"))
     names = sorted({str(device["name"]) for device in info.get("devices", []) if device.get("name")})
-    busy = _busy(breakdowns) if record["tables"].get("kernels") else _contents(record)
+    functions = info.get("counted") == "functions"
+    busy = _busy(breakdowns, functions) if record["tables"].get("kernels") else _contents(record)
     parts = [tool, f"on {', '.join(names)}" if names else "", busy]
     return ": ".join(filter(None, [" ".join(filter(None, parts[:2])), parts[2]]))
 
 
-def _busy(breakdowns: Envelopes) -> str:
+def _busy(breakdowns: Envelopes, functions: bool) -> str:
     totals = totals_of(breakdowns)
     if "wall_ns" not in totals:
-        return f"{units.duration(totals['kernel_sum_ns'])} of kernels" if totals.get("kernel_sum_ns") else ""
+        what = "in functions of Python" if functions else "of kernels"
+        return f"{units.duration(totals['kernel_sum_ns'])} {what}" if totals.get("kernel_sum_ns") else ""
     share = totals["kernel_busy_ns"] / totals["wall_ns"] if totals["wall_ns"] else None
     return f"kernels ran in {units.percent(share)} of {units.duration(totals['wall_ns'])}"
 
@@ -82,12 +84,16 @@ def facts(record: Record, breakdowns: Envelopes) -> list[tuple[str, str]]:
     devices = info.get("devices", [])
     found += [("device", _device(device, active.get(device["device"]))) for device in devices[:_DEVICES]]
     found += [("device", f"and {len(devices) - _DEVICES:,} more")] if len(devices) > _DEVICES else []
-    found += [(title, units.count(record["tables"][name])) for name, title in _TABLES.items() if name in record["tables"]]
+    functions = info.get("counted") == "functions"
+    titles = _TABLES | ({"kernels": "functions", "totals": "cumulative times"} if functions else {})
+    found += [(title, units.count(record["tables"][name])) for name, title in titles.items() if name in record["tables"]]
     known = totals_of(breakdowns)
     named = {
         "kernel_sum_ns": "sum of kernel times", "kernel_busy_ns": "some kernel running",
         "device_busy_ns": "device busy, copies too", "wall_ns": "wall time",
     }  # fmt: skip
+    if functions:
+        named["kernel_sum_ns"] = "functions' own times add up to"
     seen = known if record["tables"].get("kernels") else {key: known[key] for key in ("wall_ns",) if key in known}
     found += [(title, units.duration(seen[key])) for key, title in named.items() if key in seen]
     whole = known.get("kernel_sum_ns")

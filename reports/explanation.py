@@ -248,6 +248,9 @@ def _interval(result: Result, shown: Scale, mirrored: bool) -> str:
             return ""
         if "hidden" in result:
             return "; no interval: too few steps"
+        few = [str(result[side]["name"]) for side in SIDES if result[side].get("windows") == 1]
+        if few:
+            return f"; no interval: too few steps{f' in {few[0]}' if len(few) == 1 else ''}"
         restarts = [result[side].get("restarts") for side in SIDES]
         return "; no interval: one restart only" if 1 in restarts else "; no interval: one recording per side"
     low, high = (-ends[1], -ends[0]) if mirrored else ends

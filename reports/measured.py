@@ -22,6 +22,7 @@ from kernelscope.reports.sections import PageTable, ViewCell, ViewColumn, text_c
 from kernelscope.reports.text import WHOLE, printable
 
 MOST = 60  # rows of a table
+_TELLING = ("occupancy", "grid", "dtype", "tensor_cores", "state")  # columns of the tables that repeat kernels' times
 _ABOUT = ("name", "kind", "layer", "phase", "problem", "m", "n", "k", "transpose", "dtype", "algorithm")
 Row = Mapping[str, Any]
 
@@ -61,8 +62,14 @@ def of_device(trace: Trace, record: Mapping[str, Any] | None = None) -> list[Pag
     return [
         _view(f"device-{name}", _caption(name, rows), rows[:MOST], device.readable(rows[:MOST]))
         for name, rows in made.items()
-        if not isinstance(rows, str)
+        if not isinstance(rows, str) and (trace.has_timeline() or _tells(rows))
     ]
+
+
+def _tells(rows: Sequence[Row]) -> bool:
+    """Return whether a table says more than which kernels ran for how long; totals often have no more."""
+    said = {str(row[name]) for row in rows for name in _TELLING if row.get(name) is not None}
+    return not any(name in row for row in rows for name in _TELLING) or bool(said - {"unknown"})
 
 
 def _caption(name: str, rows: Sequence[Row]) -> str:

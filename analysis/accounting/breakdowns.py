@@ -47,6 +47,7 @@ BY = {
 }
 
 _OF_ROWS = ("count", "duration_ns", "median_ns", "min_ns", "max_ns", "std_ns")  # of the executions in a row of totals
+OF_MEANS = "the mean of"  # in info["iteration"]: durations are means of so many executions
 TOTAL_ONLY = "total"  # the method of rows that the source gives as totals
 
 
@@ -254,7 +255,7 @@ def _context(info: dict[str, Any]) -> dict[str, Any]:
     """Return the context of every table: what was measured, and under which conditions."""
     names = (
         "source", "framework", "network_name", "mode", "batch", "device_count", "pass", "inside", "clean_step_ns", "conditions",
-        "coverage_of", "iteration",
+        "coverage_of", "iteration", "counted",
     )  # fmt: skip
     return {name: info[name] for name in names if name in info}
 
@@ -271,9 +272,11 @@ def _of_totals(trace: Trace, by: str) -> Breakdown:
     """Group the counts and durations of a source of totals; they are no shares of a wall time."""
     if by in ("step", "idle"):
         raise EvidenceError("the capture holds only totals and no timeline, so its steps and idle time are unknown")
+    nested = by == "range" and trace.info.get("counted") == "functions"  # each time includes that of other rows
     if by == "range":
         mine = trace.totals[trace.totals["table"] == "ranges"]
-        rows = pd.DataFrame({"range": mine["name"], "activity": "ranges, as summed up by the tool", "phase": pd.NA})
+        activity = "cumulative time" if nested else "ranges, as summed up by the tool"
+        rows = pd.DataFrame({"range": mine["name"], "activity": activity, "phase": pd.NA})
         rows = rows.assign(count=mine["count"], duration_ns=mine["duration_ns"])
         if rows.empty:
             raise EvidenceError("the capture holds only totals, and none of ranges")
@@ -286,12 +289,13 @@ def _of_totals(trace: Trace, by: str) -> Breakdown:
         rows = rows.assign(**{key: pd.array(labels.column(by, key), dtype="string") for key in BY[by]})
     table = rows.groupby(list(BY[by]), dropna=False, sort=False)[["count", "duration_ns"]].sum().reset_index()
     table["time_ns"] = pd.Series(pd.NA, index=table.index, dtype="Int64")
-    whole = int(table["duration_ns"].sum())
+    whole = int((trace.kernels if nested else table)["duration_ns"].sum())
     table["share"] = table["duration_ns"] / max(whole, 1)
     if by in KERNELS:
         mean = table["duration_ns"] / table["count"].where(table["count"] > 0)
         table["mean_ns"] = mean.round().astype("Float64").astype("Int64")
-        table = table.join(kernel_summary.of_totals(rows, BY[by]).reset_index(drop=True))
+        means = str(trace.info.get("iteration") or "").startswith(OF_MEANS)
+        table = table.join(kernel_summary.of_totals(rows, BY[by], means).reset_index(drop=True))
     table = table.assign(method=TOTAL_ONLY).sort_values("duration_ns", ascending=False, kind="stable").reset_index(drop=True)
     coverage = 1.0
     if by != "range":

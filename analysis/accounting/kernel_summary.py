@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pandas as pd
 
 
-def of_totals(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+def of_totals(rows: pd.DataFrame, by: Sequence[str], means: bool = False) -> pd.DataFrame:
     """Return median_ns, min_ns, max_ns and std_ns of single executions, for each group of rows that stand for several.
 
-    rows: these columns as the source gives them, count and duration_ns. A group of several rows has the extremes of all, if all
-    are known, and no median or deviation: these cannot be combined.
+    rows: these columns as the source gives them, count and duration_ns. means: durations are means of several executions.
+    A group of several rows has the extremes of all, if all are known, and no median or deviation: these cannot be combined.
     """
-    single = rows["count"] == 1
+    single = (rows["count"] == 1) & (not means)
     known = {name: rows[f"{name}_ns"].where(~single, rows["duration_ns"]) for name in ("median", "min", "max")}
     groups = pd.DataFrame(known).groupby([rows[name] for name in by], dropna=False, sort=False)
     alone = groups.size() == 1

@@ -29,7 +29,9 @@ from kernelscope.analysis.advise.notes import mostly_captures, notes
 from kernelscope.analysis.advise.rules import (
     device_copies,
     generation,
+    layouts,
     line_profiles,
+    onnx_graph,
     padding,
     page_faults,
     processor_tables,
@@ -49,6 +51,7 @@ _ENOUGH = 4  # steps: with fewer, all of them may be warm-up
 _SAME = 0.8  # of a finding's time: if another finding already saves this share, it is the same finding
 # These speed up all that computes, so other advice on the same time stays
 _OF_ALL = ("mixed precision", "tensor cores", "threads", generation.TOPIC, padding.TOPIC, page_faults.TOPIC)
+_HOWEVER_SMALL = (onnx_graph.TOPIC,)  # a setting that also speeds up what the estimate leaves out
 _DEVICES = 256  # no machine has more; each needs an account of its own
 # General advice on time between kernels: more specific causes of the same time come first
 _GENERAL = ("gaps between kernels", "dispatch", "fusion", "python", "host-bound")
@@ -68,6 +71,8 @@ _BUSY = {
     COPY: "copying" + _ALONE,
     OUTSIDE: EARLIER,
     INTERRUPTED: "another process has the device",
+    layouts.WAITING: layouts.WAITING,
+    layouts.CHANGING: layouts.CHANGING,
 }
 _IDLE = {
     idle_causes.FETCHING: "waiting for input", idle_causes.BETWEEN: "waiting for input",
@@ -186,7 +191,7 @@ def _few(subject: Subject) -> int | None:
 def _longest(subject: Subject) -> dict[str, Any] | None:
     """Return the kernel (on the host, the kind of kernel) that takes most of the step; None if none takes a large share."""
     kernels = subject.kernels()
-    kernels = kernels[~_copies(kernels) & ~_unprinted(kernels)]
+    kernels = kernels[~_copies(kernels) & ~_unprinted(kernels) & layouts.of_engine(subject, kernels).isna().to_numpy(bool)]
     if subject.on_host:  # preparing input is a part of its own
         kernels = kernels[(kernels["phase"] != "data").fillna(True).to_numpy(bool)]
         own = kernels.index.isin(processor_tables.outside(subject).index)
@@ -225,7 +230,9 @@ def parts(subject: Subject) -> list[dict[str, Any]]:
     loading = (subject.rows["phase"] == "data").fillna(False).to_numpy(bool) & subject.on_host
     rows = subject.rows.assign(cause=subject.rows["cause"].mask(loading, idle_causes.FETCHING))
     computes = (rows["part"] == COMPUTE).to_numpy(bool)
+    of_engine = layouts.of_engine(subject, rows)
     rows["part"] = rows["part"].mask(computes & _copies(rows), COPY).mask(computes & _unprinted(rows), UNPRINTED)
+    rows["part"] = rows["part"].mask(computes & of_engine.notna().to_numpy(bool), of_engine)
     for row in rows.groupby(["part", "cause"], dropna=False)["time_ns"].sum().reset_index().to_dict("records"):
         busy = (
             _PREPARING if row["part"] == COMPUTE and row["cause"] == idle_causes.FETCHING else _BUSY.get(row["part"], UNPRINTED)
@@ -314,7 +321,7 @@ def _kept(subject: Subject) -> list[Advice]:
     if not subject.step_ns or mostly_captures(subject):  # all times may be zero
         return []
     least = (LEAST_ON_HOST if subject.on_host else LEAST_ON_DEVICE) * (subject.recorded_ns or subject.step_ns)
-    found = [one for rule in rules() for one in rule(subject) if one.saves_ns > least]
+    found = [one for rule in rules() for one in rule(subject) if one.saves_ns > (0 if one.topic in _HOWEVER_SMALL else least)]
     if subject.untraced:  # all of that time may be computing
         found = [one for one in found if one.topic not in _GENERAL]
     kept: list[Advice] = []

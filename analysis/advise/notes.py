@@ -6,7 +6,17 @@ from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import GRAPH
 from kernelscope.analysis.advise import longest_gaps, words
 from kernelscope.analysis.advise.model import LEAST_ON_DEVICE, Advice
-from kernelscope.analysis.advise.rules import copies, counters, host_calls, line_profiles, mapped, memory, page_faults
+from kernelscope.analysis.advise.rules import (
+    copies,
+    counters,
+    functions,
+    host_calls,
+    line_profiles,
+    mapped,
+    memory,
+    onnx_graph,
+    page_faults,
+)
 from kernelscope.analysis.advise.subject import STEPS, Subject
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
@@ -56,12 +66,15 @@ def notes(subject: Subject, kept: list[Advice]) -> list[str]:
     result += copies.loading(subject)
     result += mapped.notes(subject)
     result += counters.notes(subject)
+    result += onnx_graph.notes(subject)
     result += line_profiles.notes(subject)
+    result += functions.notes(subject)
     if not subject.timeline and len(subject.trace.metrics):
         result += [str(note) for note in subject.trace.info.get("notes") or []]
     elif not subject.timeline and not subject.recorded_ns:
         result.append(f"the recording holds {_totals(subject)}: it does not show idle time, nor what runs concurrently")
-        result += [str(note) for note in subject.trace.info.get("notes") or []] if subject.trace.info.get("iteration") else []
+        told = subject.trace.info.get("iteration") or subject.trace.info.get("counted") == "functions"
+        result += [str(note) for note in subject.trace.info.get("notes") or []] if told else []
     return result
 
 

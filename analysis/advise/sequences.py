@@ -22,6 +22,7 @@ _KEYS = ["kind", "name", "operator", "phase", "layer"]
 _EXP = r"(?i)(?:^|\W)exp_?(?:_kernel_cuda)?(?:\W|$)"  # in names of operators and of PyTorch's kernels
 _DIVIDE = r"(?i)(?:^|\W)(?:real)?div(?:_|_true|functor)?(?:_kernel_cuda)?(?:\W|$)"
 _LOG = r"(?i)(?:^|\W)log_?(?:_kernel_cuda)?(?:\W|$)"
+_ENOUGH_STEPS, _OUTLYING, _RARE = 10, 5.0, 0.1  # an outlier takes so many times the median, in at most that share of the steps
 _COMPILED = r"triton_|fusion|fused_computation|^wrapped_|-(?:start|done)(?:\.\d+)?$"  # last: XLA's asynchronous copies
 
 
@@ -86,7 +87,27 @@ def chains(kernels: pd.DataFrame) -> Runs:
     return Runs(kernels, np.where((number >= 0) & (sizes[np.maximum(number, 0)] > 1), number, -1))
 
 
-def between_products(kernels: pd.DataFrame) -> Runs:
+def without_outliers(kernels: pd.DataFrame, steps: int) -> pd.DataFrame:
+    """Return kernels with rare long durations replaced by the median of the same kernel, if there are enough steps to tell.
+
+    In a few steps the machine did something else meanwhile: nothing that is done about a kernel saves that.
+    """
+    if steps < _ENOUGH_STEPS or kernels.empty:
+        return kernels
+    grouped = kernels.groupby([*_KEYS, "grid", "problem"], dropna=False, observed=True)
+    duration = kernels["duration_ns"]
+    median = grouped["duration_ns"].transform("median")
+    long = (duration > _OUTLYING * median).to_numpy(bool)
+    if not long.any():
+        return kernels
+    number = grouped.ngroup().to_numpy(np.int64)
+    found = pd.DataFrame({"number": number[long], "step": kernels["step"].to_numpy()[long]}).drop_duplicates()
+    in_steps = np.bincount(found["number"], minlength=int(number.max()) + 1)[number]
+    rare = long & (in_steps <= _RARE * steps)
+    return kernels.assign(duration_ns=duration.mask(rare, median.round().astype("int64")))
+
+
+def between_products(kernels: pd.DataFrame, framework: str = "") -> Runs:
     """Return runs between two products that hold exactly one softmax, or its parts: attention computed piece by piece."""
     kind = kernels["kind"].astype("string")
     main = kind.isin(MAIN).fillna(False).to_numpy(bool)
@@ -97,7 +118,7 @@ def between_products(kernels: pd.DataFrame) -> Runs:
     count = _held(number, (kind == "softmax").fillna(False).to_numpy(bool), size)
     rows = np.flatnonzero(number >= 0)
     first, last = _edges(number, rows, size)
-    products = _is_batched(kernels) & (kind == "gemm").fillna(False).to_numpy(bool)
+    products = _is_batched(kernels, framework) & (kind == "gemm").fillna(False).to_numpy(bool)
     framed = products[np.maximum(first - 1, 0)] & products[np.minimum(last + 1, len(kernels) - 1)] & (first > 0)
     framed &= last + 1 < len(kernels)
     attends = framed & ((count == 1) | _by_hand(kernels, number, framed & (count == 0)))
@@ -146,16 +167,26 @@ def _named(kernels: pd.DataFrame, pattern: str) -> Bool:
     return result
 
 
-def _is_batched(kernels: pd.DataFrame) -> Bool:
-    """Return which kernels may be batched products: their operator is one, or is unknown."""
+def _is_batched(kernels: pd.DataFrame, framework: str) -> Bool:
+    """Return which kernels may be products of two batches, neither of which is a matrix of weights.
+
+    Their operator is such a product, or is unknown. Shapes decide where they are known, as "first:second:result". ONNX Runtime
+    gives them all, except those of constants: without a batched second factor, the product is with weights.
+    """
     operator = kernels["operator"].astype("string")
     plain = operator.str.contains(r"addmm|linear|::mm$|dense", case=False).fillna(False)
+    factors = kernels["problem"].astype("string").str.extract(r"^(\d+(?:x\d+)*):(\d+(?:x\d+)*):\d+(?:x\d+)*")
+    first, second = (factors[side].str.count("x") for side in (0, 1))
+    if framework == "onnxruntime":
+        plain |= ~((first > 1) & (second > 1)).fillna(False)
+    else:
+        plain |= ((first > 1) & (second <= 1)).fillna(False)
     return ~plain.to_numpy(bool)
 
 
 def _runs(kernels: pd.DataFrame, chosen: Bool) -> Int:
-    """Number the runs of consecutive chosen kernels of one stream; -1 for kernels in none."""
-    stream = kernels.groupby(["device", "thread"], dropna=False, observed=True).ngroup().to_numpy()
+    """Number the runs of consecutive chosen kernels of one stream and step; -1 for kernels in none."""
+    stream = kernels.groupby(["device", "thread", "step"], dropna=False, observed=True).ngroup().to_numpy()
     begins = np.append(True, (stream[1:] != stream[:-1]) | ~chosen[:-1]) if len(kernels) else np.zeros(0, dtype=bool)
     number = np.cumsum(chosen & begins) - 1
     return np.where(chosen, number, -1).astype(np.int64)

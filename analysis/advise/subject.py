@@ -216,7 +216,8 @@ class Subject:
     def _is_version_1(self) -> bool:
         """Whether this is TensorFlow 1, whose programs run a graph by session.run."""
         version = (self.trace.info.get("versions") or {}).get("tensorflow") or ""
-        return (self.trace.info.get("source") or {}).get("format") == "tensorflow-timeline" or str(version).startswith("1.")
+        of_sessions = (self.trace.info.get("source") or {}).get("format") in ("tensorflow-timeline", "tfprof")
+        return of_sessions or str(version).startswith("1.")
 
     @property
     def on_host(self) -> bool:
@@ -282,8 +283,9 @@ def of_trace(trace: Trace, path: str, request: Request | None = None) -> Subject
         return Subject(path, trace, rows, step_ns, "cpu", None, WHOLE, None, 0, timeline=False)
     if critical_device(trace) is None and not is_host_timed(trace) and trace.has_timeline():
         rows, step_ns = host_account.of_trace(trace)
-        measured = int((~trace.steps["warmup"]).sum())
-        return Subject(path, trace, rows, step_ns, "cpu", None, STEPS if measured else WHOLE, None, measured)
+        measured = trace.steps[~trace.steps["warmup"]]
+        per = STEPS if len(measured) else WHOLE
+        return Subject(path, trace, rows, step_ns, "cpu", None, per, None, len(measured), lengths=_lengths(measured))
     found = finding_steps.find(trace, request)
     trace = finding_steps.applied(trace, found)
     whole = is_host_timed(trace) or (trace.has_timeline() and critical_device(trace) is None)

@@ -74,12 +74,12 @@ def largest(rows: pd.DataFrame, column: str, most: int = _NAMED) -> str:
 
 
 def where(rows: pd.DataFrame, column: str) -> list[str]:
-    """Say where the time of rows is, by "layer" or "detail": mostly in a few places, or spread; nothing if unknown."""
+    """Say where the time of rows is, by "layer" or "detail": mostly in a few places, or spread; nothing if mostly unknown."""
     if column == "layer":  # layers of a sequence have only numbers
         layers = rows["layer"].astype("string")
         rows = rows.assign(layer=layers.where(~layers.str.fullmatch(r"[\d.]+").fillna(False), "layer " + layers))
     named = largest(rows, column)
-    if not named:
+    if not named or 2 * time_of(rows[rows[column].notna().to_numpy(bool)]) < time_of(rows):
         return []
     sums = rows.groupby(rows[column].astype("string"))["time_ns"].sum().nlargest(_NAMED)
     if sums.sum() > time_of(rows) / 2:

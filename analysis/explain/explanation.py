@@ -223,8 +223,14 @@ def _of_recordings(case: Case) -> list[str]:
     elif account.restarts == 1 and account.samples is not None:
         notes.append("one recording of each side: intervals do not cover how processes differ from one another")
     if account.samples is None:
-        notes.append("a single window: no interval can be given, and no difference can be distinguished from noise")
+        notes.append(f"{_few_windows(case)}: how much of the difference is noise is not known")
     return notes
+
+
+def _few_windows(case: Case) -> str:
+    """Return why there is no interval: a single window of a side, or of both."""
+    few = [side.name for side in (case.a, case.b) if len(side.windows) == 1]
+    return f"{'a single window' if len(few) != 1 else f'a single window in {few[0]}'}, so there is no interval"
 
 
 def _lines_of(case: Case) -> str | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,20 @@ def opened(path: Path | str) -> Any:
     return pa.OSFile(encoded, "rb")
 
 
+@contextlib.contextmanager
+def _named() -> Iterator[None]:
+    """Raise pa.ArrowInvalid where pyarrow raises an error of Python's, as for names of columns that are no UTF-8."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise pa.ArrowInvalid(f"a column's name is no text: {error}") from error
+
+
 def read(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """Return a file's table, or these columns of it. Raise OSError, pa.ArrowException or ValueError if it cannot be read."""
-    with opened(path) as file:
-        return pq.read_table(file, columns=list(columns) if columns is not None else None)
+    with opened(path) as file, _named():
+        table = pq.read_table(file, columns=list(columns) if columns is not None else None)
+        return table.rename_columns(table.column_names)  # pyarrow decodes names only when they are asked for
 
 
 def frame(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
@@ -36,7 +47,7 @@ def frame(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
 
 def schema(path: Path) -> pa.Schema:
     """Return the schema of a file's table. Raise as `read` does."""
-    with opened(path) as file:
+    with opened(path) as file, _named():
         return pq.read_schema(file)
 
 

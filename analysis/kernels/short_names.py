@@ -33,8 +33,14 @@ _TILED = re.compile(
     r"(?P<what>sm\d+_xmma_[a-z]+(?:_[a-z]+)*)_\w*?(?:_(?P<operands>[nt]{2}_[nt]))?_tilesize(?P<tile>\d+x\d+x\d+)_\w*"
 )
 _HELD = re.compile(r"(ck_tile::kentry\w*)<[^A-Za-z]*(?:\w+::)*(\w+)")  # AMD's: its first type argument is what it runs
-# TensorRT's layers: names that are joined, and parentheses that hold no parameters
-_LAYER = re.compile(r"^(?:PWN\(|\{|\(Unnamed Layer|Reformatting CopyNode )|[^<>] (?:\+|\|\|) ")
+# TensorRT's layers: names that are joined, its copies, and parentheses that hold no parameters
+_COPY_OF = re.compile(r" (?:in|out)put reformatter \d+$")
+_LAYER = re.compile(
+    rf"^(?:PWN\(|\{{|\(Unnamed Layer|Reformatting CopyNode )|[^<>] (?:\+|\|\|) |{_COPY_OF.pattern}"
+    r"|^(?!void |Mem(?:cpy|set))[\w/.:-]+ \((?!(?:bool|char|const|double|float|int|long|short|unsigned|void)\b)\w+\)$"
+)
+# Python's functions, as "file: function": angle brackets hold no template arguments there (<lambda>, <module>, <string>)
+_PYTHON = re.compile(r"(?:\.py[xw]?|>): \S|: <\w+>(?: at line \d+)?$")
 _RETURN = re.compile(r"^(?:void|std::enable_if<.{0,300}?>::type) (?=\S)")
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[^\W_]+")
@@ -49,6 +55,8 @@ def short(name: object) -> str:
 
     For a general kernel, such as PyTorch's elementwise ones, include what it computes: elementwise_kernel (MulFunctor).
     """
+    if _PYTHON.search(str(name)[:_READ]):
+        return _of_python(str(name))
     text = functors.without_note(str(name))
     text = _unmangled(text) if mangled_names.is_mangled(text) else text
     plain = _plain(text)
@@ -110,6 +118,19 @@ def _own_words(names: list[str], word: re.Pattern[str]) -> list[str]:
     return max(said, key=lambda texts: len(set(texts)))  # the shortest that tells most of them apart
 
 
+def _of_python(name: str) -> str:
+    """Return a function's name with its file; of a long one, without the first folders."""
+    while len(name) > _LONGEST and "/" in name:
+        name = name.partition("/")[2]
+    return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
+
+
+def _of_layer(name: str) -> str:
+    """Return a layer's name, cut if it is long; what says that it is a copy for another layer is kept."""
+    end = copy[0] if (copy := _COPY_OF.search(name[:_READ])) else ""
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - len(end)]}…{end}"
+
+
 def _plain(name: object) -> str:
     if generated := _XMMA.search(str(name)[:2000]):
         tile = _TILE.search(str(name)[:2000])
@@ -121,7 +142,7 @@ def _plain(name: object) -> str:
     if tensile := _TENSILE.match(str(name)):
         return tensile[0]
     if _LAYER.search(str(name)[:2000]):
-        return str(name) if len(str(name)) <= _LONGEST else f"{str(name)[:_LONGEST]}…"
+        return _of_layer(str(name))
     plain = _RETURN.sub("", ANONYMOUS.sub("", str(name)))
     text = plain.split("(", 1)[0] or plain
     for _ in range(6):

@@ -70,7 +70,7 @@ def _table(stem: str, name: str) -> pd.DataFrame:
         with parquet_files.opened(path) as opened, parquet.ParquetFile(opened) as file:
             # only collectives have nullable integer columns, for which pandas needs the metadata
             return file.read(use_threads=False).to_pandas(use_threads=False, ignore_metadata=name != "collectives")
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise EvidenceError(f"{path}: is damaged ({error}); remove it and run the command again") from error
 
 

@@ -8,7 +8,7 @@ from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import IDLE
 from kernelscope.analysis.advise import longest_gaps, words
 from kernelscope.analysis.advise.model import Advice, Rule
-from kernelscope.analysis.advise.rules import loops
+from kernelscope.analysis.advise.rules import loops, onnx_graph
 from kernelscope.analysis.advise.subject import STEPS, Subject
 from kernelscope.analysis.attribution.frameworks import keras_loops
 
@@ -187,7 +187,7 @@ def gaps(subject: Subject) -> list[Advice]:
 
 def dispatch(subject: Subject) -> list[Advice]:
     """On the host, operators and layers take time in which nothing computes: dispatch, and the Python around it."""
-    if not subject.on_host:
+    if not subject.on_host or onnx_graph.is_profile(subject):
         return []
     rows = _dispatching(subject)
     ns = words.time_of(rows)

@@ -17,6 +17,12 @@ _LONG_CALL, _LONG_LAUNCH = 1_000_000, 100_000  # ns of a call, and for each kern
 _LOADS = r"(?i)(?:module|function) loading$|^cu(?:module|library)(?:load|getfunction)|^hipmodule(?:load|getfunction)"
 _STEPS = r"^ProfilerStep"
 _SINGLE = r"::|Func(?:tion)?$"  # in names of operators, and of functions of autograd: no ranges around others
+_TO_SEE_MORE = {
+    "pytorch": "Record a few steps after warm-up (torch.profiler.schedule), and pass the file that export_chrome_trace() writes, "
+    "to see more",
+    "tensorflow": "Record the timeline of a step after warm-up (timeline.Timeline of its RunMetadata, tf.profiler) to see more",
+    "": "Record a timeline of a few steps after warm-up to see more",
+}
 _WARM_UP = "warm up before you record: first calls load and compile kernels, and try algorithms; then: "
 
 
@@ -39,14 +45,19 @@ def takes_longer(subject: Subject) -> list[Advice]:
             "the host's time less the device's work, if it includes no slow first step and no waiting for input",
             [
                 f"The host's own time adds up to {words.duration(host_ns)}, {host_ns / subject.step_ns:.3g} times as long as "
-                f"the device's work, {words.duration(subject.step_ns)}; it includes the profiler's own cost.{without}",
-                f"{spent}. Record a few steps after warm-up (torch.profiler.schedule), and pass the file that "
-                "export_chrome_trace() writes, to see more.",
+                f"the device's work, {words.duration(subject.step_ns)}; it includes {_includes(subject)}.{without}",
+                f"{spent}. {words.text(subject, _TO_SEE_MORE)}.",
             ],
             (_WARM_UP if first else "") + words.text(subject, host.REMEDIES),
             words.text(subject, host.LINKS),
         )
     ]
+
+
+def _includes(subject: Subject) -> str:
+    """Return what else the host's time holds: TensorFlow's operators count their waits, and each of those side by side."""
+    waits = subject.framework == "tensorflow"
+    return "operators' waits, and each of those that ran side by side" if waits else "the profiler's own cost"
 
 
 def _spent(subject: Subject, host_ns: float) -> tuple[str, bool]:

@@ -156,12 +156,23 @@ def conversions(subject: Subject) -> list[Advice]:
 
 
 _TENSORRT = "tensorrt"
+WAITING, CHANGING = "waiting for the DLA", "changing formats"  # parts of an iteration
 _REFORMATS = r"^Reformatting CopyNode | (?:in|out)put reformatter \d+$"
 _FORMATS = (
     "at the engine's inputs and outputs: give them the type and format in which the layers beside them compute (trtexec "
     "--inputIOFormats, --outputIOFormats, such as fp16:chw; ITensor.setAllowedFormats); between layers: allow all of them the "
     "same precision, and plugins the formats of their neighbours (--dumpLayerInfo --profilingVerbosity=detailed shows both)"
 )
+
+
+def of_engine(subject: Subject, rows: pd.DataFrame) -> pd.Series:
+    """Return what layers of TensorRT's engines do that compute nothing: WAITING or CHANGING; null for all other rows."""
+    result = pd.Series(pd.NA, index=rows.index, dtype="string")
+    if subject.framework != _TENSORRT:
+        return result
+    waits = (subject.trace.info.get("dla") or {}).get("waits", [])
+    changes = (rows["kind"] == "layout") & rows["name"].astype("string").str.contains(_REFORMATS)
+    return result.mask(changes.fillna(False).to_numpy(bool), CHANGING).mask(rows["name"].isin(waits).to_numpy(bool), WAITING)
 
 
 def _of_engine(subject: Subject) -> list[Advice]:
@@ -178,6 +189,36 @@ def _of_engine(subject: Subject) -> list[Advice]:
             "all of it, if the layers around the copies agree on one format",
             [f"{words.count(len(rows))} such copies take {words.share(subject, ns)} {of}: {words.kernels(rows)}."],
             _FORMATS,
+            "",
+            words.ids(rows),
+        )
+    ]
+
+
+_FUSING = (
+    "place QuantizeLinear and DequantizeLinear where TensorRT fuses them: at the inputs and weights of convolutions and matrix "
+    "products, at both inputs of residual additions, and none between a convolution and its batch norm or activation (NVIDIA's "
+    "Model Optimizer and pytorch-quantization place them so)"
+)
+
+
+def quantising(subject: Subject) -> list[Advice]:
+    """Layers of TensorRT's engines that only quantise or dequantise: those that it could fuse with no other."""
+    if subject.framework != _TENSORRT:
+        return []
+    rows = subject.kernels(("cast",))
+    rows = rows[rows["name"].str.contains(_QUANTISED).fillna(False).to_numpy(bool) & (rows["time_ns"] > 0).to_numpy(bool)]
+    ns = words.time_of(rows)
+    of = "of an iteration" if subject.trace.info.get("iteration") else subject.per
+    which = "layer takes" if len(rows) == 1 else "layers take"
+    return [
+        Advice(
+            "quantisation",
+            "layers only quantise or dequantise tensors: TensorRT did not fuse them",
+            ns,
+            "all of it, if other layers do it as they read and write; the network's input must be quantised once",
+            [f"{words.count(len(rows))} such {which} {words.share(subject, ns)} {of}: {words.kernels(rows)}."],
+            _FUSING,
             "",
             words.ids(rows),
         )
@@ -269,6 +310,8 @@ def _next(place: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_]) -> npt.ND
 
 def unpacking(subject: Subject) -> list[Advice]:
     """Quantised weights are unpacked by separate kernels, before the products that need them."""
+    if subject.framework == _TENSORRT:
+        return []  # see quantising
     rows = subject.kernels(("cast",))
     rows = rows[rows["name"].str.contains(_UNPACKS).fillna(False).to_numpy(bool)]
     ns = words.time_of(rows)
@@ -287,4 +330,4 @@ def unpacking(subject: Subject) -> list[Advice]:
     ]
 
 
-RULES: tuple[Rule, ...] = (conversions, casts, unpacking)
+RULES: tuple[Rule, ...] = (conversions, casts, quantising, unpacking)

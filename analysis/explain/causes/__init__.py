@@ -9,9 +9,9 @@ from kernelscope.analysis.explain.model import Rule
 
 # Among suspicions of the same precedence and size, the earlier module's is granted first.
 FAMILIES = (
-    "changed_code", "configuration", "measurement", "execution", "threads", "precision", "recurrent", "attention", "work",
-    "other_work", "optimizer", "layouts", "libraries", "algorithms", "elementwise", "input_pipeline", "transfers", "memory",
-    "synchronisation", "launches", "python",
+    "changed_code", "graph_optimisation", "configuration", "measurement", "execution", "threads", "precision", "recurrent",
+    "attention", "work", "other_work", "optimizer", "layouts", "libraries", "algorithms", "elementwise", "input_pipeline",
+    "transfers", "memory", "synchronisation", "launches", "python",
 )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting.device_account import COPY
 from kernelscope.analysis.explain import again
-from kernelscope.analysis.explain.device import account_rows, host_pace, words
+from kernelscope.analysis.explain.device import account_rows, by_kind, host_pace, words
 from kernelscope.analysis.explain.device.case import PACE, DeviceCase, DeviceFinding
 from kernelscope.analysis.trace import UNLISTED
 
@@ -21,21 +21,11 @@ def abstained(case: DeviceCase, findings: list[DeviceFinding]) -> tuple[str | No
         return "both sides are the same recording", "name two different ones"
     if findings:
         return None, None
-    if counted_apart(case):
-        return (
-            "one table gives times by kernel, the other by operator, as rows of kernels were not printed",
-            _ALL_ROWS,
-        )
+    if case.counted_apart:
+        return f"{by_kind.ways(case)}, as rows were not printed", _ALL_ROWS
     if alike(case):
         return "the steps differ by less than two runs of one program do, and so does each part of them", None
     return _too_little(case)
-
-
-def counted_apart(case: DeviceCase) -> bool:
-    """Return whether one side's totals are by kernel and the other's by operator, which does not mean other work."""
-    return len({side.facts.get("counted") for side in (case.a, case.b)}) > 1 and all(
-        side.facts.get("counted") for side in (case.a, case.b)
-    )
 
 
 def alike(case: DeviceCase) -> bool:

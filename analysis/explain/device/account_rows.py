@@ -15,6 +15,7 @@ from kernelscope.analysis.trace import UNLISTED
 PARTS = 8
 _UNKNOWN = "unknown"  # the kind of kernels whose names say nothing
 _LARGE = 0.2  # of the difference of kernels of unknown kind
+_WAITS = "waiting for the DLA"
 _MANY = 3  # kernels named in one row
 
 
@@ -43,7 +44,8 @@ def labels(case: DeviceCase) -> pd.Series:
     names = case.rows["name"].map(lambda name: words.kernel(slower.get(name, name)), na_action="ignore").astype("string")
     sums = case.rows["delta_ns"][unknown].groupby(names[unknown]).sum().abs()
     large = names.isin(sums.index[sums >= _LARGE * max(float(sums.sum()), 1.0)]).to_numpy(bool)
-    return result.mask(unknown, f"other {case.what}").mask(unknown & large, names)
+    waits = case.rows["name"].isin(case.waits).to_numpy(bool)
+    return result.mask(unknown, f"other {case.what}").mask(unknown & large, names).mask(waits, _WAITS)
 
 
 def _of_slower(case: DeviceCase) -> dict[str, str]:

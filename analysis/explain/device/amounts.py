@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.accounting.device_account import COPY
-from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device import networks, words
 from kernelscope.analysis.explain.device.alignment import words_of
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase
-from kernelscope.analysis.explain.device.side import DeviceSide
 from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
 _OTHER_WORK = 1.5  # times as many products, convolutions and attentions: another program, or another unit of work
@@ -30,7 +29,9 @@ _LEAST = 3  # different kernels: fewer say nothing about the whole
 
 def differ(case: DeviceCase) -> list[str]:
     """Return a sentence on the amount of work if it differs so much that this alone may be the cause."""
-    rules = (_of_programs, _of_gradients, _of_repeats, _of_main, _of_lengths, _of_sizes)
+    if case.counted_apart:
+        return []
+    rules = (_of_programs, networks.differ, _of_gradients, _of_repeats, _of_main, _of_lengths, _of_sizes)
     said = next(filter(None, (rule(case) for rule in rules)), None)
     return [one for one in (said, _of_precisions(case), _of_quantised_layers(case)) if one]
 
@@ -38,14 +39,14 @@ def differ(case: DeviceCase) -> list[str]:
 def _of_precisions(case: DeviceCase) -> str | None:
     """Return a sentence if engines of TensorRT were built for different precisions, as far as both logs state them."""
     a, b = ((side.facts.get("settings") or {}).get("precision") for side in (case.a, case.b))
-    if not all(_is_engine(side) for side in (case.a, case.b)) or None in (a, b) or a == b:
+    if not all(networks.is_engine(side) for side in (case.a, case.b)) or None in (a, b) or a == b:
         return None
     return f"A's engine may compute in {a}, B's in {b}"
 
 
 def _of_quantised_layers(case: DeviceCase) -> str | None:
     """Return a sentence if only one engine of TensorRT has layers that quantise: it computes in fewer bits."""
-    if not all(_is_engine(side) for side in (case.a, case.b)) or any(case.unlisted_ns(key) for key in SIDES):
+    if not all(networks.is_engine(side) for side in (case.a, case.b)) or any(case.unlisted_ns(key) for key in SIDES):
         return None
     counts = [int(side.trace.kernels["name"].astype("string").str.contains(_QUANTISES).sum()) for side in (case.a, case.b)]
     if not max(counts) or min(counts):
@@ -54,13 +55,9 @@ def _of_quantised_layers(case: DeviceCase) -> str | None:
     return f"{there} quantises what it computes with (QuantizeLinear in {max(counts)} layers), {other} does not"
 
 
-def _is_engine(side: DeviceSide) -> bool:
-    return side.facts.get("framework") == "tensorrt"
-
-
 def other_programs(case: DeviceCase) -> bool:
     """Return whether the sides seem to be different programs."""
-    return _of_programs(case) is not None
+    return _of_programs(case) is not None or networks.differ(case) is not None
 
 
 def _of_programs(case: DeviceCase) -> str | None:

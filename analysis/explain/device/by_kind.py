@@ -12,8 +12,16 @@ from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFi
 
 _COPIES = "copies"
 _MOVES = ("copy", "cast", "layout")  # an operator that copies may launch kernels of any of these, or none
-_TWO_WAYS = "One table is counted by kernel, the other by operator, so only kinds of work are compared."
-_ALIKE = "print both tables in the same way, with all rows: key_averages().table(row_limit=-1)"
+_NAMES = {"kernels": "kernel", "operators": "operator", "types": "type of operator", "nodes": "node of the graph"}
+_ALIKE = "print both tables in the same way, with all rows: {}"
+_OF_TFPROF = "the same view of tfprof (op, scope or graph)"
+_OF_TORCH = "key_averages().table(row_limit=-1)"
+
+
+def ways(case: DeviceCase) -> str:
+    """Say how each side adds up its work."""
+    a, b = (_NAMES.get(str(side.facts.get("counted")), "kernel") for side in (case.a, case.b))
+    return f"one table is counted by {a}, the other by {b}"
 
 
 def kinds(case: DeviceCase) -> Iterator[DeviceFinding]:
@@ -31,7 +39,10 @@ def _of_kind(case: DeviceCase, kind: str, rows: pd.DataFrame) -> DeviceFinding:
     _, slower, _, faster = words.slower(case, rows)
     what = f"{_COPIES} take" if kind == _COPIES else f"{kind} work takes"
     title = f"{what} longer in {slower} than in {faster}: {words.of_rows(case, rows)}"
-    return DeviceFinding(f"more {kind}", title, rows["row"].tolist(), "medium", [_TWO_WAYS, *_named(case, rows)], _ALIKE)
+    said = f"{ways(case).capitalize()}, so only kinds of work are compared."
+    of_tfprof = any(side.facts.get("counted") in ("types", "nodes") for side in (case.a, case.b))
+    remedy = _ALIKE.format(_OF_TFPROF if of_tfprof else _OF_TORCH)
+    return DeviceFinding(f"more {kind}", title, rows["row"].tolist(), "medium", [said, *_named(case, rows)], remedy)
 
 
 def _named(case: DeviceCase, rows: pd.DataFrame) -> list[str]:

@@ -89,6 +89,11 @@ class DeviceCase:
         """The rows that no finding has taken yet."""
         return self.rows[~self.rows["row"].isin(self.taken).to_numpy(bool)]
 
+    @property
+    def waits(self) -> set[str]:
+        """The layers of TensorRT's engines whose time is the wait for a DLA."""
+        return {name for side in (self.a, self.b) for name in (side.facts.get("dla") or {}).get("waits", [])}
+
     def rows_of(self, finding: DeviceFinding) -> pd.DataFrame:
         """Return the rows that a finding accounts for."""
         return self.rows[self.rows["row"].isin(finding.rows).to_numpy(bool)]
@@ -148,14 +153,25 @@ class DeviceCase:
         return all(side.lists_operators for side in (self.a, self.b))
 
     @property
+    def counted_apart(self) -> bool:
+        """Whether the sides' totals add up work in two ways, as by kernel and by operator, which does not mean other work."""
+        ways = [side.facts.get("counted") for side in (self.a, self.b)]
+        return all(ways) and len(set(ways)) > 1
+
+    @property
     def counts(self) -> bool:
         """Whether both sides tell how often their kernels ran."""
         return self.a.counts and self.b.counts
 
     @property
+    def of_functions(self) -> bool:
+        """Whether both are functions of Python, with their own times."""
+        return all(side.facts.get("counted") == "functions" for side in (self.a, self.b))
+
+    @property
     def what(self) -> str:
         """What the rows of computing work are, in words."""
-        if all(side.facts.get("counted") == "functions" for side in (self.a, self.b)):
+        if self.of_functions:
             return "functions"
         return "operators" if self.by_operators else "kernels"
 

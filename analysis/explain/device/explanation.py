@@ -23,6 +23,7 @@ from kernelscope.analysis.explain.device import (
     calls,
     causes,
     counted,
+    functions,
     remarks,
     words,
 )
@@ -62,9 +63,10 @@ def explain(a: CaptureSide, b: CaptureSide, request: Request | None = None) -> d
     case.replaced = alignment.renamed(case) if case.totals else alignment.replacements(case.a, case.b)
     if case.totals:
         _keep_kind(case)
-    by_names = alignment.by_names(case)
+    by_names = functions.moved(case) if case.of_functions else alignment.by_names(case)
     known = {name for one in by_names for name in one.a | one.b}
-    case.replaced = by_names + [one for one in case.replaced if not known & (one.a | one.b)]
+    others = [] if case.of_functions else case.replaced  # a function is only itself
+    case.replaced = by_names + [one for one in others if not known & (one.a | one.b)]
     findings = _settled(case) if a.path != b.path else []
     return Shown(_result(case, findings))
 
@@ -113,10 +115,11 @@ def _amount(trace: Trace, steps: DetectedSteps, graphs: bool) -> float:
 
 def _settled(case: DeviceCase) -> list[DeviceFinding]:
     """Return the findings that stand out from the noise, largest first. No row is in two of them."""
-    if abstention.counted_apart(case) and any(case.unlisted_ns(key) for key in SIDES):
+    if case.counted_apart and any(case.unlisted_ns(key) for key in SIDES):
         return []
     result = []
-    for rule in by_kind.RULES if abstention.counted_apart(case) else causes.rules():
+    of_functions = functions.RULES if case.of_functions else None
+    for rule in by_kind.RULES if case.counted_apart else of_functions or causes.rules():
         for finding in rule(case):
             if case.taken & set(finding.rows):
                 continue

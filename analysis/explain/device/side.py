@@ -108,7 +108,8 @@ def applies(a: Trace, b: Trace) -> bool:
     """Return whether kernels and kinds explain the captures, as both hold device work: an accelerator's, or without layers."""
     sides = (a, b)
     if any(_is_totals(trace) for trace in sides):
-        return all(_has_work(trace) and not _has_layers_on_cpu(trace) for trace in sides)
+        apart = len({trace.info.get("counted") for trace in sides}) > 1
+        return all(_has_work(trace) and (apart or not _has_layers_on_cpu(trace)) for trace in sides)
     timed = [
         bool(trace.kernels["start_ns"].notna().any() or len(trace.graphs) or trace.copies["start_ns"].notna().any())
         for trace in sides

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernelscope.analysis.accounting.amounts import duration
-from kernelscope.analysis.explain.device import CaptureSide
 from kernelscope.analysis.explain.device.labels import labels
+from kernelscope.analysis.explain.device.side import CaptureSide
 from kernelscope.analysis.explain.line_profiles.findings import causes
 from kernelscope.analysis.explain.line_profiles.functions import Functions, functions, told
 from kernelscope.analysis.explain.line_profiles.rows import Row, loop_counts, own_cost, pair_lines, shortened, times_of

@@ -26,6 +26,7 @@ from kernelscope.analysis.formats import printed, unlisted
 from kernelscope.analysis.trace import UNLISTED, Trace, conform
 
 _WHOLE = r"^\s*(?P<calls>\d+) function calls?(?: \(\d+ primitive calls?\))? in (?P<seconds>\d+\.\d+) (?:CPU )?seconds\s*$"
+_REDUCED = r"^\s*List reduced from (?P<all>\d{1,9}) to \d{1,9} due to restriction\b"
 _TITLES = r"^\s*ncalls\s+tottime\s+percall\s+cumtime\s+percall\s+filename:lineno\(function\)\s*$"
 _ROW = (
     r"^\s*(?P<calls>\d{1,18})(?:/\d{1,18})?\s+(?P<own>\d{1,9}\.\d{1,9})\s+\d+\.\d+\s+(?P<cumulative>\d{1,9}\.\d{1,9})\s+\d+\.\d+"
@@ -46,13 +47,17 @@ def matches(head: Head) -> bool:
 
 @dataclass(frozen=True)
 class _Table:
-    """One printed table. line: of its titles, counted from 1. whole_ns: the time of the whole, None if it is not printed."""
+    """One printed table. line: of its titles, counted from 1. whole_ns: the time of the whole, None if it is not printed.
+
+    functions: how many there are, printed or not; None if that is not printed.
+    """
 
     line: int
     rows: pd.DataFrame
     whole_ns: int | None
     calls: str | None
     unread: int
+    functions: int | None = None
 
 
 def read(path: Path) -> Trace:
@@ -93,19 +98,19 @@ def _tables(lines: Sequence[str]) -> list[_Table]:
     titles = np.flatnonzero(stream.starts_with(strings, _TITLES))
     if len(titles) > _MOST_TABLES:
         raise EvidenceError(f"{len(titles):,} tables of pstats, more than {_MOST_TABLES}; split the file")
-    wholes = stream.extract(strings, _WHOLE).dropna()
+    wholes, reduced = (stream.extract(strings, pattern).dropna() for pattern in (_WHOLE, _REDUCED))
     result = []
     for number, at in enumerate(titles.tolist()):
         end = int(titles[number + 1]) if number + 1 < len(titles) else len(lines)
         stop = next((place for place in range(at + 1, end) if not lines[place].strip()), end)
-        last = int(np.searchsorted(wholes.index, at)) - 1
-        above = wholes.iloc[max(last, 0) : last + 1]
-        above = above[above.index > (titles[number - 1] if number else -1)]
-        whole = text_tables.nanoseconds(above["seconds"], "s").dropna()
+        begin = int(titles[number - 1]) if number else -1
+        above, counted = (one[(one.index > begin) & (one.index < at)] for one in (wholes, reduced))
+        whole = text_tables.nanoseconds(above["seconds"].iloc[-1:], "s").dropna()
         rows, unread = _rows(lines[at + 1 : stop])
         if len(rows):
-            calls = next(iter(above["calls"]), None)
-            result.append(_Table(at + 1, rows, int(whole.iloc[0]) if len(whole) else None, calls, unread))
+            calls = next(iter(above["calls"].iloc[-1:]), None)
+            functions = max(map(int, counted["all"]), default=None)  # the first of several restrictions
+            result.append(_Table(at + 1, rows, int(whole.iloc[0]) if len(whole) else None, calls, unread, functions))
     return result
 
 
@@ -131,20 +136,45 @@ def _fill(result: Trace, table: _Table, remarks: printed.Remarks) -> None:
     )
     work = rows[(rows["own"] > 0).to_numpy(bool)]
     parts = [pd.DataFrame({"name": work["name"], "count": work["count"], "duration_ns": work["own"]})]
-    rest = 0 if table.whole_ns is None else table.whole_ns - int(work["own"].sum())
+    whole_ns = _whole(table, remarks) or 0
+    rest = whole_ns - int(work["own"].sum())
     step = int(rows["step"].max())
-    if table.whole_ns is None:
-        remarks.note(f"the time of the whole is not printed above line {table.line}: the rows may be a part of it")
     if 2 * rest > step * (len(rows) + 1):
         parts.append(pd.DataFrame({"name": [UNLISTED], "count": [0], "duration_ns": [rest]}))
         remarks.note(
-            f"the rows are {1 - rest / (table.whole_ns or rest):.1%} of the time: functions that were not printed took "
-            f"{rest / 1e9:,.3f} of {(table.whole_ns or 0) / 1e9:,.3f} s"
+            f"the rows are {1 - rest / whole_ns:.1%} of the time: functions that were not printed took "
+            f"{rest / 1e9:,.3f} of {whole_ns / 1e9:,.3f} s"
         )
     kernels = pd.concat(parts, ignore_index=True).assign(device="cpu", kind="unknown", attribution="none")
     result.kernels = conform("kernels", kernels)
     if result.kernels.empty:
         result.info["unavailable"]["kernels"] = "every printed function took less than half of what is printed"
+
+
+def _whole(table: _Table, remarks: printed.Remarks) -> int | None:
+    """Return the time of the whole: the printed one, or the largest cumulative time if that is larger; None if none tells it.
+
+    A cumulative time tells the whole if it includes other functions and is no less than all own times together.
+    """
+    rows = table.rows
+    place = int(rows["cumulative"].to_numpy(dtype=np.int64).argmax())
+    longest, itself, own = int(rows["cumulative"].iloc[place]), int(rows["own"].iloc[place]), int(rows["own"].sum())
+    rounding = int(rows["step"].max()) * (len(rows) + 1) // 2
+    if table.whole_ns is not None and longest <= table.whole_ns + rounding:
+        return table.whole_ns
+    if table.whole_ns is not None or (longest > itself and longest + rounding >= own):
+        name = _names(rows["function"]).iloc[place]
+        printed_ns = None if table.whole_ns is None else f"{table.whole_ns / 1e9:,.3f} s"
+        missing = "no time of the whole is printed" if printed_ns is None else f"the printed time of the whole is {printed_ns}"
+        remarks.note(
+            f"{missing} above line {table.line}: the largest cumulative time counts as the whole, {longest / 1e9:,.3f} s of "
+            f"{name} with what it calls; what ran outside of it is unknown"
+        )
+        return max(longest, own)
+    lacks = table.functions - len(rows) if table.functions else 0
+    which = f"{lacks:,} of {table.functions:,} functions were not printed" if lacks > 0 else "the rows may be a part of it"
+    remarks.note(f"neither a line above line {table.line} nor a cumulative time tells the time of the whole: {which}")
+    return None
 
 
 def _names(functions: pd.Series) -> pd.Series:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ _TEXTS = ("op_name", "provider", "parent_name", "stream", "kind")
 _GRID, _BLOCK = (tuple(f"{name}_{axis}" for axis in "xyz") for name in ("grid", "block"))
 _RAW = ("input_type_shape", "output_type_shape", "thread_scheduling_stats")
 _NUMBERS = ("pid", "tid")
+_SOUGHT = 16  # blocks of a file without nodes that are searched for cut lines
 _EVENT_FIRST = re.compile(rb'\s*\{\s*"(?:cat|name|pid|tid|dur|ts|ph|args)"')
 
 _Arguments = msgspec.defstruct(
@@ -112,6 +114,27 @@ def _quoted(path: Path) -> bytes | None:
         if not _EVENT_FIRST.match(next(blocks(file, path), b"")):
             return None
     return b"[" + read_content(path)
+
+
+def cut_lines(path: Path) -> list[int]:
+    """Return the numbers of lines that begin an event and do not end it, of which a quoted profile may consist."""
+    with path.open("rb") as file:
+        lines = b"".join(islice(blocks(file, path), _SOUGHT)).splitlines()
+    begins = [bool(_EVENT_FIRST.match(line)) for line in lines]
+    followed = [*begins[1:], True]  # an event may also be written over several lines
+    return [
+        number
+        for number, (line, first, next_first) in enumerate(zip(lines, begins, followed, strict=True), 1)
+        if first and next_first and not _is_json(line.rstrip(b",] \r"))
+    ]
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 def _decoded(text: Buffer) -> pd.DataFrame:

@@ -48,7 +48,12 @@ CONTROL = ("If", "Loop", "Scan", "SequenceMap")
 _MLAS = re.compile("conv|gemm|matmul|^(lstm|gru)$|attention|pool|^reorder|^(relu|tanh|sigmoid)$|gelu|softmax", re.IGNORECASE)
 _TYPES = {"float": "f32", "float16": "f16", "bfloat16": "bf16", "double": "f64", "int64": "s64", "int32": "s32", "bool": "bool"}
 _LIBRARIES = {"Dnnl": "onednn", "MKLDNN": "onednn", "CUDA": None, "ROCM": None, "Dml": "directml"}
-_PUT_IN = re.compile(r"^(?:ReorderInput|ReorderOutput|Memcpy(?:FromHost|ToHost)?|InsertedPrecisionFreeCast|InsertedCast)\w*$")
+_PUT_IN = re.compile(r"^(?:ReorderInput|ReorderOutput|Memcpy(?:FromHost|ToHost)?|InsertedCast)\w*$")
+# Before the names of nodes of float16 that compute in float32, and of the casts around them
+CAST_IN = "InsertedPrecisionFreeCast_"
+_OPTIMISED = re.compile(
+    r"(?:_nchwc|_nhwc)(?:_token_\d+)?$|^fused |^(?:Reorder(?:Input|Output)|Fused\w+)(?:_token_\d+)?$", re.IGNORECASE
+)
 # What the optimizer appends, and the tensor's ending where it names a node after its result
 _ADDED = re.compile(r"_nchwc$|_token_\d+$|_nhwc$|_quant(?:ized)?$|_output_\d+$")
 _OPERATOR_PART = re.compile(r"[A-Z][A-Za-z0-9]*(?:_\d+)?")
@@ -126,8 +131,9 @@ def path(name: str, operator: str) -> str | None:
     while (shorter := _ADDED.sub("", bare)) != bare:
         bare = shorter
     bare = bare.removeprefix("fused ")
-    if not bare or _PUT_IN.match(bare):
+    if not bare or _PUT_IN.match(bare) or (bare.startswith(CAST_IN) and operator == "Cast"):
         return None
+    bare = bare.removeprefix(CAST_IN)
     if _COMPILED.search(operator):
         return operator
     parts = [part for part in bare.split("/") if part not in _ROOT]
@@ -135,6 +141,18 @@ def path(name: str, operator: str) -> str | None:
     if len(parts) > 1 and (_OPERATOR_PART.fullmatch(last) or last.lower() == operator.lower()):
         parts.pop()
     return "/".join(parts) or None
+
+
+@cache
+def is_optimised(name: str, operator: str) -> bool:
+    """Return whether a node is one that ONNX Runtime's optimizer fused, or put into its own layout."""
+    return any(_OPTIMISED.search(text) for text in (name, operator))
+
+
+@cache
+def is_inserted_cast(name: str) -> bool:
+    """Return whether ONNX Runtime put a cast in, as it computes nodes of float16 in float32."""
+    return name.startswith(CAST_IN)
 
 
 def _library(operator: str, provider: str) -> str | None:

@@ -61,7 +61,7 @@ def read(path: Path) -> Trace:
         table[usable & (sorts == name)] for name in ("session", "fence", "node", "call", "device")
     )
     if not len(nodes_of) and not len(work) and not session["name"].isin([_RUN]).any():
-        raise EvidenceError(f"{path}: the profile holds no run and no node; record again, and run the session before it ends")
+        raise EvidenceError(f"{path}: the profile holds no run and no node; {_remedy(path)}")
     steps, ranges, later = _steps(_ended(session))
     computed = _nodes(_ended(nodes_of))
     runs = session[(session["name"] == _RUN).to_numpy(dtype=bool)]
@@ -87,7 +87,17 @@ def read(path: Path) -> Trace:
         info=_info(profile, computed, gpu, runs["thread"]),
         diagnostics={name: count for name, count in diagnostics.items() if count},
     )
-    return result if gpu.clock.usable else _as_totals(result)
+    return _without_runs(result) if result.steps.empty and not gpu.devices else result if gpu.clock.usable else _as_totals(result)
+
+
+def _remedy(path: Path) -> str:
+    """Return what to do about a file without nodes: some are quoted with their long lines cut."""
+    cut = profile_events.cut_lines(path)
+    if not cut:
+        return "record again, and run the session before it ends"
+    one = len(cut) == 1
+    which = f"line {cut[0]} is" if one else f"{len(cut)} lines (the first is line {cut[0]}) are"
+    return f"{which} cut inside an event: copy the whole line{'' if one else 's'} from the profile's file"
 
 
 def _sorts(table: pd.DataFrame) -> npt.NDArray[np.object_]:
@@ -222,7 +232,9 @@ def _host_kernels(computed: pd.DataFrame) -> pd.DataFrame:
     inner = computed[: 0 if computed["queues"].any() else None]
     inside = ~inner["operator"].isin(nodes.CONTROL).to_numpy(dtype=bool) & ~holders(inner)
     kernels = inner[inside]
-    return kernels.assign(name=kernels["scope"].fillna(kernels["name"]), count=1)
+    names = kernels["scope"].fillna(kernels["name"])
+    casts = (kernels["operator"] == "Cast").fillna(False)
+    return kernels.assign(name=names.where(casts, names.str.removeprefix(nodes.CAST_IN)), count=1)
 
 
 def _as_totals(trace: Trace) -> Trace:
@@ -236,6 +248,17 @@ def _as_totals(trace: Trace) -> Trace:
         info=trace.info,
         diagnostics=trace.diagnostics,
     )
+
+
+def _without_runs(trace: Trace) -> Trace:
+    """Return totals of a processor's nodes, where the file holds no run: what is between them, such as loading, is in no step."""
+    if trace.kernels.empty:
+        return trace
+    trace.info["clock"] = "none"
+    trace.info["unavailable"]["times"] = "totals only: the profile holds no run (model_run), so nodes are those of the whole file"
+    never = np.ones(len(trace.kernels), dtype=bool)
+    kernels = trace.kernels.assign(**{name: trace.kernels[name].mask(never) for name in ("start_ns", "end_ns")})
+    return Trace(kernels=kernels, info=trace.info, diagnostics=trace.diagnostics)
 
 
 def _summed(table: pd.DataFrame) -> pd.DataFrame:

@@ -4,8 +4,9 @@
     Conv2D         3.2GB (100.00%, 29.36%),   138.63ms (100.00%, 32.18%),   56.67ms (100.00%, 19.63%),   81.96ms (100.00%, 57.65%)
 
 By type, a value's second percentage is its share of the whole. In the other views names are indented below _TFProfRoot, and a
-value is `own/with all below`; the root's is the whole. The accelerator's time is the device's work. The CPU's ends when the
-operator does, waits included, and runs beside the accelerator's: it counts as work only where no accelerator worked.
+value is `own/with all below`; the root's is the whole. There a row counts what is not in the printed rows below it. The
+accelerator's time is the device's work. The CPU's ends when the operator does, waits included, and runs beside the accelerator's:
+it counts as work only where no accelerator worked.
 Source: TensorFlow's core/profiler, its README.md and g3doc.
 """
 
@@ -28,10 +29,9 @@ _TITLES = re.compile(r"^\s*node name +\|.{0,300}(?:\b|# )(?:execution time|float
 _TIMES = {"accelerator execution time": "accelerator", "cpu execution time": "cpu", "execution time": "cpu"}
 _OCCURRENCE = ("op occurrence (run|defined)", "op count (run|defined)")
 _ROOT = "_TFProfRoot"
-_SHARED = (
-    r"^\s*(?P<name>\S+)\s{2,}(?P<cells>\d[^\s(]*(?: \w+)? \(\d.*|[^\s(|]+\|.*)$"  # by type: value (cumulative%, share%), ...
-)
-_NESTED = r"^\s*(?P<name>\S.*?) \((?P<cells>.*)\)\s*$"  # other views: own/total, ...
+# By type: value (cumulative%, share%), ...
+_SHARED = r"^(?P<indent>\s*)(?P<name>\S+)\s{2,}(?P<cells>\d[^\s(]*(?: \w+)? \(\d.*|[^\s(|]+\|.*)$"
+_NESTED = r"^(?P<indent>\s*)(?P<name>\S.*?) \((?P<cells>.*)\)\s*$"  # other views: own/total, ...
 _TIME = r"\d[\d.]*(?:us|ms|sec)"
 _SHARE_CELL = rf"^(?P<own>{_TIME}) \([\d.]+%, *(?P<share>[\d.]+%)\)$"
 _TREE_CELL = rf"^(?P<own>{_TIME}|--)(?:/(?P<total>{_TIME}))?$"
@@ -87,9 +87,10 @@ class _Report:
         remarks.count("lines of tables that are no rows", int((~within).sum()))
         cells = rows["cells"].str.split(_BETWEEN, regex=True, expand=True)
         self.names = rows["name"].str.strip()
+        self.parents = _parents(rows["indent"].str.len().tolist(), self.names.tolist()) if self.is_tree else []
         self.cells = {title: cells[place].str.strip() for place, title in enumerate(titles) if place in cells}
         self.times = {_TIMES[title]: self._times(title) for title in self.cells if title in _TIMES}
-        if not any(int(part["own"].notna().sum()) for part in self.times.values()):
+        if not any(int(part["work"].notna().sum()) for part in self.times.values()):
             raise EvidenceError(
                 f"{path}, line {line + 1}: none of the {len(lines) - 1:,} lines below the titles has a time; print it again"
             )
@@ -99,40 +100,54 @@ class _Report:
         found = stream.extract(stream.strings_of(self.cells[title].fillna("")), _TREE_CELL if self.is_tree else _SHARE_CELL)
         plain = found.apply(lambda column: column.str.replace("sec", "s", regex=False))
         texts: pd.DataFrame = plain.reindex(columns=["own", "total", "share"]).astype("str")
-        return texts.assign(
-            own=text_tables.nanoseconds(texts["own"]), total=text_tables.nanoseconds(texts["total"]), text=texts["own"]
-        )
+        own, total = text_tables.nanoseconds(texts["own"]), text_tables.nanoseconds(texts["total"])
+        work = _without_children(total, self.parents) if self.is_tree else own
+        return texts.assign(work=work, total=total, text=texts["total" if self.is_tree else "own"])
 
     def fill(self, result: Trace) -> None:
         """Add kernels and the host's totals to the Trace."""
-        on_device = "accelerator" in self.times and bool((self.times["accelerator"]["own"] > 0).any())
+        result.info["counted"] = "nodes" if self.is_tree else "types"
+        on_device = "accelerator" in self.times and bool((self.times["accelerator"]["work"] > 0).any())
         root = self.names == _ROOT
         work = self.times["accelerator" if on_device or "cpu" not in self.times else "cpu"]
         device = "cuda:0" if on_device else "cpu"
         counts = self._counts()
-        mine = ~root & (work["own"] > 0).fillna(False)
-        types = self.names.str.rpartition("/")[2].str.replace(r"_\d+$", "", regex=True) if self.is_tree else self._types()
+        mine = ~root & (work["work"] > 0).fillna(False)
+        types = self._types()
         described = scopes.columns(self.names, types)
+        kinds = scopes.kinds(types, described["phase"])
         kernels = pd.DataFrame(
             {
-                "name": self.names, "operator": types, "duration_ns": work["own"], "count": counts.clip(lower=1),
-                "device": device, **described, "kind": scopes.kinds(types, described["phase"]),
+                "name": self.names, "operator": types, "duration_ns": work["work"], "count": counts.clip(lower=1),
+                "device": device, **described, "kind": kinds.mask(types.str.match(scopes.STEERING)),
             }
         )[mine]  # fmt: skip
         result.kernels = conform("kernels", pd.concat([kernels, self._rest(work, root, mine, device)], ignore_index=True))
         if on_device and "cpu" in self.times:
-            host = pd.DataFrame({"table": "operators", "name": types, "count": counts, "duration_ns": self.times["cpu"]["own"]})
+            host = pd.DataFrame({"table": "operators", "name": types, "count": counts, "duration_ns": self.times["cpu"]["work"]})
             result.totals = conform("totals", host[~root & (host["duration_ns"] > 0).fillna(False)])
             self.remarks.note("the host's time of an operator includes its waits, and runs beside the device's")
         if on_device:
             result.info["devices"] = [{"device": device}]
+            result.info["host_ns"] = self._host_ns(root)
             self.remarks.note("tfprof does not say which accelerators worked: all of their work is that of one device here")
 
+    def _host_ns(self, root: pd.Series) -> int:
+        """Return the time of all operators on the host, printed or not, as far as it is known."""
+        if "cpu" not in self.times:
+            return 0
+        host, printed_rows = self.times["cpu"], ~root & self.times["cpu"]["work"].notna()
+        if self.is_tree:
+            whole = host["total"][root].dropna()
+            return int(whole.iloc[0]) if len(whole) else int(host["work"][printed_rows].sum())
+        mine = host[printed_rows]
+        rest = unlisted.of(mine["work"], mine["share"], text_tables.resolution(mine["text"])).kernels
+        return int(mine["work"].sum()) + (int(rest["duration_ns"].sum()) if len(rest) else 0)
+
     def _types(self) -> pd.Series:
-        """Return each row's type: what the graph's optimizer added is listed by name."""
-        return self.names.mask(
-            self.names.str.contains("Transpose", regex=False) & self.names.str.endswith("-LayoutOptimizer"), "Transpose"
-        )
+        """Return each row's type; what the graph's optimizer added is listed by name, by type, too."""
+        added = self.names.str.contains("Transpose", regex=False) & self.names.str.endswith("-LayoutOptimizer")
+        return self.names.str.rpartition("/")[2].str.replace(r"_\d+$", "", regex=True).mask(added, "Transpose")
 
     def _counts(self) -> pd.Series:
         """Return how often each row's operators ran; 1, with a note, where it was not printed."""
@@ -147,14 +162,14 @@ class _Report:
     def _rest(self, work: pd.DataFrame, root: pd.Series, mine: pd.Series, device: str) -> pd.DataFrame:
         """Return one kernel for what the whole has beyond the rows, or none."""
         if not self.is_tree:
-            rest = unlisted.of(work["own"][mine], work["share"][mine], text_tables.resolution(work["text"][mine]))
+            rest = unlisted.of(work["work"][mine], work["share"][mine], text_tables.resolution(work["text"][mine]))
             if rest.note:
                 self.remarks.note(f"{self.place}: {rest.note}")
             return rest.kernels.assign(device=device)
         whole = work["total"][root]
         if whole.isna().all():
             return pd.DataFrame()
-        lacking = int(whole.dropna().iloc[0]) - int(work["own"][mine].sum())
+        lacking = int(whole.dropna().iloc[0]) - int(work["work"][mine].sum())
         error = text_tables.resolution(work["text"][mine]) * (int(mine.sum()) + 1)
         if lacking <= error:
             return pd.DataFrame()
@@ -169,3 +184,21 @@ class _Report:
             "device": device,
         }
         return pd.DataFrame(row)
+
+
+def _parents(indents: Sequence[int], names: Sequence[str]) -> list[int]:
+    """Return for each row the row that it is below: the last one with a smaller indent, or whose name begins its own; else -1."""
+    result: list[int] = []
+    above: list[int] = []
+    for number, (indent, name) in enumerate(zip(indents, names, strict=True)):
+        while above and not (indents[above[-1]] < indent or name.startswith(f"{names[above[-1]]}/")):
+            above.pop()
+        result.append(above[-1] if above else -1)
+        above.append(number)
+    return result
+
+
+def _without_children(totals: pd.Series, parents: Sequence[int]) -> pd.Series:
+    """Return of each row's total what is not in the printed rows below it; none is below 0, as totals are rounded."""
+    below = totals.groupby(pd.Series(parents, index=totals.index)).sum()
+    return (totals - below.reindex(totals.index).fillna(0)).clip(lower=0)

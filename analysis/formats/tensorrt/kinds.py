@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.kernels.classify import UNKNOWN, operator_kind
@@ -19,6 +21,7 @@ _COPY = re.compile(
     r"\[?(?:Shape)?(?:Host|Device)To(?:Shape)?(?:Host|Device)Copy\b.*|copied_.*|.* copy|.*_copy_(?:in|out)put|.* (?:to|from) nvm"
 )
 _OF_THE_DLA = re.compile(r".* (?:to|from) nvm|data copy finish|.* finish")  # of TensorRT 5 to 7
+_NODE_OF_THE_DLA = re.compile(r"\{(?!ForeignNode\[).*\}?")
 _AFTER = re.compile(r"(?:reshape|squeeze|unsqueeze)(?:_node)?_after_.*")
 _COMPILED = re.compile(r"\{.*\}?|__my[el]\w*")
 _OF_MYELIN = re.compile(r"_my[el]\w*\d+_\d+$")
@@ -45,6 +48,7 @@ _WORDS = {
     "sigmoid": "activation", "tanh": "activation", "softmax": "softmax", "pool": "pooling", "maxpool": "pooling",
     "avgpool": "pooling", "pooling": "pooling", "bn": "normalisation", "batchnorm": "normalisation", "upsample": "elementwise",
 }  # fmt: skip
+_MOSTLY = 0.5  # of the time
 _LONGEST = 4096  # characters of a name that are looked at
 
 
@@ -61,9 +65,43 @@ def of(names: pd.Series) -> pd.Series:
     return pd.Series(pd.array(found, dtype="string").take(codes), index=names.index)
 
 
-def on_dla(names: pd.Series) -> bool:
-    """Return whether layers are a DLA's, by the names that TensorRT gives to the exchange with it."""
-    return any(map(_OF_THE_DLA.fullmatch, names.astype("string").dropna().unique()))
+def dla(names: pd.Series) -> dict[str, list[str]]:
+    """Return the layers of a DLA: which "computes", which "waits" until it is done, and those of the "exchange" with it.
+
+    names: in order of execution. They are known by the names that TensorRT gives to the exchange; empty without such names.
+    What runs after a layer of the DLA's, or what copies from its memory, waits for it.
+    """
+    texts = [str(name)[:_LONGEST] for name in names]
+    if not any(map(_OF_THE_DLA.fullmatch, texts)):
+        return {}
+    result: dict[str, list[str]] = {"computes": [], "waits": [], "exchange": []}
+    started = False
+    for name, text in zip(names, texts, strict=True):
+        if _NODE_OF_THE_DLA.fullmatch(text):
+            result["computes"].append(str(name))
+            started = True
+        elif started and (_REFORMAT.fullmatch(text) or text.endswith(" from nvm")):
+            result["waits"].append(str(name))
+            started = False
+        elif _OF_THE_DLA.fullmatch(text):
+            result["exchange"].append(str(name))
+        else:
+            started = False
+    return result
+
+
+def compiled(names: pd.Series, took: npt.NDArray[np.float64]) -> str | None:
+    """Return a sentence if most of the time is in blocks of layers that another compiler runs as one; None if not."""
+    blocks = names.astype("string").str.startswith("{ForeignNode[").fillna(False).to_numpy(bool)
+    share = took[blocks].sum() / max(took.sum(), 1.0)
+    if share < _MOSTLY:
+        return None
+    number = int(blocks.sum())
+    which = "one block" if number == 1 else f"{number} blocks"
+    return (
+        f"{share:.0%} is in {which} of layers that were compiled into one (ForeignNode): nsys profile trtexec ... shows the "
+        "kernels inside, --profilingVerbosity=detailed --dumpLayerInfo the layers"
+    )
 
 
 def _kind(name: str) -> str | None:

@@ -26,6 +26,7 @@ Floats = npt.NDArray[np.float64]
 COLUMNS = ("name", "total", "average", "median", "share")
 DEVICE = "cuda:0"
 _MOST = 2.0**53  # ns
+_UNEVEN, _STEPS = 3.0, 10  # times the median, and steps of its last digit: a mean above both is uneven
 _NOT_TIMED = "rows without usable time"
 
 
@@ -35,13 +36,15 @@ class Profile:
 
     cells: COLUMNS as text, times in ms, null where they are not given. iterations: how many the totals are of; None if that is
     unknown or there are no totals. whole: the total below the table, ms; None without one. calls: executions of each layer where
-    they differ, so that there is no iteration. place: of the table, for messages. count: what was left out, for diagnostics.
+    they differ, so that there is no iteration. excerpts: the tables that it was put together from. place: of the table, for
+    messages. left_out: what was, for diagnostics.
     """
 
     cells: pd.DataFrame
     iterations: int | None = None
     whole: str | None = None
     calls: pd.Series | None = None
+    excerpts: int = 1
     place: str = ""
     left_out: dict[str, int] = field(default_factory=dict)
 
@@ -77,8 +80,15 @@ def trace_of(path: Path, form: str, profile: Profile, facts: dict[str, Any]) -> 
     result.kernels = conform(
         "kernels", pd.concat([table.assign(attribution="operator name"), rest], ignore_index=True).assign(device=DEVICE)
     )
-    if kinds.on_dla(rows["name"]):
+    if found := kinds.dla(rows["name"]):
+        result.info["dla"] = found
         remarks.note("the DLA's work counts as the time in which the GPU's stream waited for it, also in the layers after it")
+    if uneven := _uneven(rows, table["duration_ns"]):
+        remarks.note(uneven)
+    if hidden := kinds.compiled(rows["name"], taken):
+        remarks.note(hidden)
+    if profile.excerpts > 1:
+        remarks.note(f"{profile.excerpts} excerpts without a total, with the same number of iterations, count as one profile")
     for note in facts.get("notes", []):
         remarks.note(note)
     return result
@@ -123,6 +133,35 @@ def _per_iteration(profile: Profile, rows: pd.DataFrame, info: dict[str, Any]) -
     return total / number, number
 
 
+def _uneven(rows: pd.DataFrame, means: pd.Series) -> str | None:
+    """Return a sentence on layers of which few executions take far longer than the others; None if there are none."""
+    medians, taken = (column.to_numpy(float, na_value=np.nan) for column in (rows["median_ns"], means))
+    step = text_tables.resolution(rows["median"], "ms")
+    apart = np.where((taken > _UNEVEN * medians) & (taken - medians > _STEPS * step), taken - medians, 0.0)
+    if not apart.any():
+        return None
+    place, others = int(apart.argmax()), int((apart > 0).sum()) - 1
+    more = f", as {'is' if others == 1 else 'are'} {others} other layer{'' if others == 1 else 's'}" if others else ""
+    times = f"{taken[place] / 1e6:,.4f} ms on average, {medians[place] / 1e6:,.4f} ms in the median"
+    return f"{rows['name'].iloc[place]} is uneven ({times}){more}: few iterations take far longer, such as the first ones"
+
+
+def of_one_run(cells: pd.DataFrame) -> bool:
+    """Return whether totals, averages and shares of all rows allow one number of iterations and one sum of all layers."""
+    rows = cells.reindex(columns=list(COLUMNS)).astype("string")
+    total, *others = (pd.to_numeric(rows[name], errors="coerce").to_numpy(float, na_value=0) for name in COLUMNS[1:])
+    coarse, *fine = (text_tables.resolution(rows[name], "ms") / 2e6 for name in COLUMNS[1:])
+    found = [_ratio(total, coarse, other, off) for other, off in ((others[0], fine[0]), (others[-1], fine[-1]))]
+    return all(0 < least <= most < np.inf for least, most in found)
+
+
+def _ratio(total: Floats, coarse: float, part: Floats, fine: float) -> tuple[float, float]:
+    """Return the least and the largest ratio of totals and parts that all rows allow. coarse, fine: how far they may be off."""
+    large = part > fine
+    least = float(((total - coarse) / (part + fine)).max(initial=0))
+    return least, float(((total + coarse)[large] / (part - fine)[large]).min(initial=np.inf))
+
+
 def _derived(rows: pd.DataFrame, total: Floats, average: Floats) -> float:
     """Return the number of iterations by which totals and averages differ: whole if they leave only one; 0 if unknown."""
     timed = (average > 0) & (total > 0)
@@ -130,8 +169,7 @@ def _derived(rows: pd.DataFrame, total: Floats, average: Floats) -> float:
         return 0.0
     coarse, fine = (text_tables.resolution(rows[name], "ms") / 2 for name in ("total", "average"))
     total, average = total[timed], average[timed]
-    least = float(((total - coarse) / (average + fine)).max())
-    most = float(((total + coarse)[average > fine] / (average - fine)[average > fine]).min(initial=np.inf))
+    least, most = _ratio(total, coarse, average, fine)
     if 1 <= ceil(least) <= most < ceil(least) + 1:
         return float(ceil(least))
     largest = int(total.argmax())

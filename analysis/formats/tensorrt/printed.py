@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from kernelscope.analysis.files import stream, text_tables
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats import unlisted
 from kernelscope.analysis.formats.tensorrt import log
-from kernelscope.analysis.formats.tensorrt.layers import Profile, trace_of
+from kernelscope.analysis.formats.tensorrt.layers import Profile, of_one_run, trace_of
 from kernelscope.analysis.trace import Trace
 
 _TITLES = (
@@ -45,6 +46,7 @@ _NUMBER = r"\d+(?:\.\d*)?(?:e[+-]?\d+)?|-?nan|inf"
 _MEAN_ROW = r"^(?P<name>.*?\S)\s+(?P<average>\d+\.\d{3})ms(?:\(.*\))?\s*$"
 _CUT_NAME = 40  # characters of a name that the first profilers print
 _WRAPPED = re.compile(r"[\s%\d.]{0,40}")  # an empty line, or what is left of one that a terminal wrapped
+_RULE = re.compile(r"\s*[-=_]{8,}\s*")  # a line below the titles
 _SHOWN = 8  # lines of tables that a message names
 
 
@@ -76,6 +78,8 @@ def read(path: Path) -> Trace:
         raise EvidenceError(f"{path}{place}: no layer below the titles; run trtexec with --dumpProfile --separateProfileRun")
     first = tables[0]
     again = [table for table in tables[1:] if table.profile.cells.equals(first.profile.cells)]
+    if len(tables) > 1 and not again and (joined := _joined(tables)) is not None:
+        first, tables = joined, [joined]
     if len(again) + 1 < len(tables):
         places = ", ".join(str(table.line) for table in tables[:_SHOWN])
         raise EvidenceError(f"{path}: {len(tables)} different profiles (lines {places}); put each into a file of its own")
@@ -95,6 +99,29 @@ def _tables(lines: list[str]) -> list[_Table]:
     return result + [_above(lines, number) for number in sums]
 
 
+def _joined(tables: list[_Table]) -> _Table | None:
+    """Return the table of which these are excerpts; None if they may be different profiles.
+
+    Excerpts have no total and no iterations above them, different layers, and the same number of iterations and total by their
+    averages and percentages.
+    """
+    cells = [table.profile.cells for table in tables]
+    whole = pd.concat(cells, ignore_index=True)
+    stated = any(table.profile.whole or table.profile.iterations or table.profile.calls is not None for table in tables)
+    if (
+        stated
+        or whole["name"].duplicated().any()
+        or len({tuple(sorted(map(str, one))) for one in cells}) > 1
+        or not of_one_run(whole)
+    ):
+        return None
+    left_out = Counter[str]()
+    for table in tables:
+        left_out.update(table.profile.left_out)
+    profile = Profile(whole, left_out=dict(left_out), excerpts=len(tables))
+    return _Table(profile, tables[0].line, tables[0].by_trtexec)
+
+
 def _row(header: re.Match[str]) -> str:
     """Return the pattern of rows below these titles."""
     cells = ["total", "average", *(["median"] if header["median"] or header["last"] else []), "share"]
@@ -110,7 +137,8 @@ def _below(lines: list[str], start: int, end: int) -> _Table:
     """Return the table whose titles are in a line: up to its total, or else to the first line that is no row."""
     header = _HEADER.fullmatch(lines[start])
     assert header is not None  # the caller found it
-    texts = lines[start + 1 : end]
+    first = start + 1 + (start + 1 < end and _RULE.fullmatch(lines[start + 1]) is not None)
+    texts = lines[first:end]
     cells = stream.extract(stream.strings_of(texts), _row(header))
     sums = np.flatnonzero((cells["name"] == "Total").fillna(False).to_numpy(dtype=bool))
     others = np.flatnonzero(cells["name"].isna().to_numpy(dtype=bool))

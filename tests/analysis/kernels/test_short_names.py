@@ -25,6 +25,12 @@ GENERATED = "cutlass_80_tensorop_bf16_s16816gemm_bf16_64x64_32x6_nn_align8"
         ("(anonymous namespace)::softmax_warp_forward<float, float, 7>(float*)", "softmax_warp_forward"),
         ("void at::native::_GLOBAL__N__0a1b2c3d_9_Things_cu_89abcdef::things_out_frame<float>(int)", "things_out_frame"),
         ("triton_poi_fused_add_0", "triton_poi_fused_add_0"),
+        ("work/plain.py: <genexpr>", "work/plain.py: <genexpr>"),
+        ("net.py: <lambda> at line 12", "net.py: <lambda> at line 12"),
+        ("<string>: <module>", "<string>: <module>"),
+        ("bin/tool: <module>", "bin/tool: <module>"),
+        ("<frozen importlib._bootstrap>: _find", "<frozen importlib._bootstrap>: _find"),
+        (f"{'long/' * 9}losses_of_all_nets.py: reduce_kernel", "long/long/long/long/losses_of_all_nets.py: reduce_kernel"),
         (
             "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x256x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4_execute_split_k_kernel",
             "sm80_xmma_gemm_tn_n 64x256x8 split-k",

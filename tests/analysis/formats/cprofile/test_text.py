@@ -133,9 +133,45 @@ def test_another_profile_in_the_file_is_told_and_not_read(tmp_path):
 def test_rows_alone_and_lines_that_are_none(tmp_path):
     text = "   ncalls" + POSTED.partition("   ncalls")[2].replace("     3000    0.000 ", "     many    0.000 ")
     trace = read(tmp_path, text)
-    assert trace.kernels["duration_ns"].sum() == 8_770_000_000
+    assert trace.kernels["duration_ns"].sum() == 12_490_000_000
     assert trace.diagnostics == {"lines of tables that are no rows": 1}
-    assert any("may be a part of it" in note for note in trace.info["notes"])
+
+
+def of_rows(*rows, above=""):
+    lines = "".join(f"{calls:>9}    {own:.3f}    0.000   {whole:.3f}    0.000 {place}\n" for calls, own, whole, place in rows)
+    return f"{above}   ncalls  tottime  percall  cumtime  percall filename:lineno(function)\n{lines}"
+
+
+OUTER, INNER = (1, 0.5, 40.0, "{built-in method builtins.exec}"), (7, 3.25, 30.0, "net.py:5(forward)")
+
+
+@pytest.mark.parametrize(
+    ("above", "whole_s", "said"),
+    [
+        ("", 40.0, "no time of the whole is printed above line 1: the largest cumulative time counts as the whole, 40.000 s of"),
+        ("   List reduced from 90 to 2 due to restriction <2>\n\n", 40.0, "no time of the whole is printed above line 3"),
+        ("   9 function calls in 2.000 seconds\n\n", 40.0, "the printed time of the whole is 2.000 s above line 3: the largest"),
+        ("   9 function calls in 50.000 seconds\n\n", 50.0, "functions that were not printed took 46.250 of 50.000 s"),
+    ],
+)
+def test_the_largest_cumulative_time_is_the_whole_if_no_larger_one_is_printed(tmp_path, above, whole_s, said):
+    trace = read(tmp_path, of_rows(OUTER, INNER, above=above))
+    assert trace.kernels["duration_ns"].sum() == whole_s * 1e9
+    assert trace.kernels["name"].iloc[-1] == UNLISTED
+    assert any(said in note for note in trace.info["notes"])
+
+
+@pytest.mark.parametrize(
+    ("above", "said"),
+    [
+        ("", "neither a line above line 1 nor a cumulative time tells the time of the whole: the rows may be a part of it"),
+        ("   List reduced from 90 to 2 due to restriction <2>\n\n", "time of the whole: 88 of 90 functions were not printed"),
+    ],
+)
+def test_rows_that_call_nothing_tell_no_whole(tmp_path, above, said):
+    trace = read(tmp_path, of_rows((3, 2.0, 2.0, "{filter}"), (4, 1.5, 1.5, "{method 'read' of 'File' objects}"), above=above))
+    assert trace.kernels["duration_ns"].sum() == 3_500_000_000
+    assert any(said in note for note in trace.info["notes"])
 
 
 def test_the_first_words_of_python_2(tmp_path):

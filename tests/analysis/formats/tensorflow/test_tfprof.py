@@ -8,6 +8,7 @@ import pytest
 
 from kernelscope.analysis.advise import advise
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.explain import pair
 from kernelscope.analysis.formats.tensorflow import tfprof
 from kernelscope.analysis.recordings.captures import read as load
 from kernelscope.analysis.trace import UNLISTED
@@ -60,6 +61,32 @@ def test_a_report_by_name_has_layers_and_what_was_not_printed(tmp_path: Path) ->
     assert kernels["duration_ns"].to_dict() == {"net/conv1/Conv2D": 500_000, "net/fc/MatMul_1": 300_000, UNLISTED: 100_000}
     assert kernels["layer"].dropna().to_dict() == {"net/conv1/Conv2D": "net/conv1", "net/fc/MatMul_1": "net/fc"}
     assert kernels.loc["net/fc/MatMul_1", "kind"] == "gemm"
+
+
+def test_a_scope_whose_nodes_were_not_printed_holds_their_time(tmp_path: Path) -> None:
+    """Own times are 0; of the scope's 800 us the row below it has 500. The host works 6 ms, the accelerator 1."""
+    text = f"""{TITLES}
+_TFProfRoot (--/9KB, --/7.00ms, --/1.00ms, --/6.00ms)
+  train (0B/9KB, 0us/5.80ms, 0us/800us, 0us/5.00ms)
+  train/gradients (0B/5KB, 0us/2.50ms, 0us/500us, 0us/2.00ms)
+"""
+    trace = load(written(tmp_path, text))
+    assert trace.kernels.set_index("name")["duration_ns"].to_dict() == {
+        "train": 300_000, "train/gradients": 500_000, UNLISTED: 200_000
+    }  # fmt: skip
+    assert trace.info["host_ns"] == 6_000_000
+    (one, *_) = advise(tmp_path / "report.txt")["advice"]
+    assert (one["topic"], one["saves_ns"]) == ("host-bound", 5_000_000)
+
+
+def test_a_report_by_type_and_one_by_name_are_compared_by_kind(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    types = written(
+        tmp_path / "a", by_type(("Conv2D", "700us", "70.00%", "1us", "1.00%"), ("MatMul", "300us", "30.00%", "1us", "1.00%"))
+    )
+    result = pair.read(types, written(tmp_path, TREE)).explain()
+    assert result["differs"] == []
+    assert all("so only kinds of work are compared" in one["evidence"][0] for one in result["findings"])
 
 
 def test_without_an_accelerator_the_processors_time_is_the_work(tmp_path: Path) -> None:

@@ -70,3 +70,15 @@ def test_short_names_keep_what_is_in_parentheses():
     assert short("conv1 + PWN(clip_2)") == "conv1 + PWN(clip_2)"
     assert short("bias/Add + (Unnamed Layer* 9) [Shuffle]") == "bias/Add + (Unnamed Layer* 9) [Shuffle]"
     assert short("void scale(float*, int)") == "scale"
+
+
+def test_a_copy_keeps_a_name_of_its_own():
+    names = ["resize (plugin)", "resize (plugin) input reformatter 0", "resize (plugin) output reformatter 1"]
+    assert [short(name) for name in names] == names
+    long = " + ".join(f"stage{place}/conv" for place in range(9))
+    copy = short(f"{long} input reformatter 0")
+    assert copy.startswith("stage0/conv + ")
+    assert copy.endswith("… input reformatter 0")
+    assert copy != short(long)
+    assert kinds.of(pd.Series(names)).tolist() == ["unknown", "layout", "layout"]
+    assert short("scale_rows (float)") == "scale_rows"

@@ -186,3 +186,28 @@ def test_copies_name_their_layer(tmp_path):
         tmp_path, table([(f"{COPY}{{ForeignNode[a...b]}}", (1.0, 1.0)), ("{ForeignNode[a...b]}", (2.0, 2.0))], version=10)
     )
     assert trace.kernels["kind"].tolist() == ["layout", "fused"]
+
+
+RULE = "-" * 60
+EXCERPT = f"{RULE}\nLayer      Time (ms)    Avg. Time (ms)   Time %\n{RULE}\n"
+
+
+def test_a_line_of_dashes_below_the_titles_ends_no_table(tmp_path):
+    trace = read(tmp_path, f"{EXCERPT}conv1      12.50      0.2500      60.0\npool1       8.33      0.1666      40.0\n{RULE}\n")
+    assert trace.kernels["name"].tolist() == ["conv1", "pool1"]
+    assert trace.kernels["duration_ns"].tolist() == [250_000, 166_600]
+
+
+def test_excerpts_of_one_run_are_one_profile(tmp_path):
+    rows = (
+        "conv1      12.50      0.2500      6.0\nfc1       8.33      0.1666      4.0\n",
+        "norm1      4.16      0.0832      2.0\n",
+    )
+    trace = read(tmp_path, f"{EXCERPT}{rows[0]}{EXCERPT}{rows[1]}")
+    assert trace.kernels["name"].tolist() == ["conv1", "fc1", "norm1", UNLISTED]
+    assert trace.info["iteration"] == "the mean of 50"
+    assert trace.kernels["duration_ns"].sum() == pytest.approx(4_166_000, rel=0.02)
+    assert "2 excerpts without a total, with the same number of iterations, count as one profile" in trace.info["notes"]
+    for other in (rows[1].replace("0.0832", "0.0416"), rows[1].replace("2.0\n", "9.0\n"), rows[0].splitlines()[0] + "\n"):
+        with pytest.raises(EvidenceError, match="2 different profiles"):
+            read(tmp_path, f"{EXCERPT}{rows[0]}{EXCERPT}{other}")

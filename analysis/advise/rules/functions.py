@@ -1,0 +1,127 @@
+"""Functions of Python, in recordings that hold nothing else (cProfile's): those that load data, wait or sleep.
+
+A function's cumulative time includes what it calls, so it tells what a part of the program costs; who called whom is unknown.
+What a function does follows from its name (explain.function_kinds).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pandas as pd
+
+from kernelscope.analysis.advise import words
+from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.explain.function_kinds import DEVICE, FRAMEWORK, LOADER, NO_SAMPLE, OTHERS, SAMPLE, WAITS
+
+_LEAST = 0.1  # of the time: functions with less get no advice
+_HOLDS, _ALL = 0.3, 0.98  # of the time: a function in between is a part of the program, one with more is all of it
+_NAMED = 3
+_INSIDE = 0.5  # of a loader's time: samples that take as much are what it does
+_FRAMES = re.compile(
+    r"^(?:builtins\.)?(?:exec|eval|next|map)$|<module>|"
+    r": (?:main|run\w*|__call__|\w*call_impl|\w*wrapper|decorate_context|inner)\b"
+)
+_TENSORS = r"torch|tensor"
+
+
+def functions(subject: Subject) -> list[Advice]:
+    """Functions that hold much of the time load data in the program's own process, or wait."""
+    table = _table(subject)
+    if table.empty:
+        return []
+    found = list(_waits(subject, table))
+    loader = _loading(subject, table)
+    if loader is None:
+        return found
+    if loader.remedy == LOADER.remedy:
+        return [loader, *found]
+    return [loader, *(one for one in found if one.topic != OTHERS.name)]  # that is what the loader waits for
+
+
+def notes(subject: Subject) -> list[str]:
+    """Name the functions that hold most of the time with what they call, and what a framework computes."""
+    table = _table(subject)
+    if table.empty:
+        return []
+    holds = table[((table["whole_ns"] >= _HOLDS * subject.step_ns) & (table["whole_ns"] < _ALL * subject.step_ns)).to_numpy(bool)]
+    calls = holds["whole_ns"] > holds["own_ns"]
+    named = holds[(calls & ~holds["name"].str.contains(_FRAMES)).to_numpy(bool)].head(_NAMED)
+    result = []
+    if len(named):
+        texts = (f"{words.kernel(name)} {ns / subject.step_ns:.1%}" for name, ns in named[["name", "whole_ns"]].to_numpy())
+        nested = "; these may be nested" if len(named) > 1 else ""
+        result.append(f"with what they call, of {words.duration(subject.step_ns)}: {', '.join(texts)}{nested}")
+    own = table[(table["name"].str.contains(FRAMEWORK) & ~table["name"].str.contains(DEVICE.pattern)).to_numpy(bool)]
+    if (ns := int(own["own_ns"].sum())) >= _LEAST * subject.step_ns:
+        result.append(
+            f"functions of the framework itself take {words.share(subject, ns)}: {_listed(subject, own, 'own_ns')}. That is work "
+            "of its libraries or of a device that they wait for: record with torch.profiler, or use `kernelscope profile`"
+        )
+    return result
+
+
+def _table(subject: Subject) -> pd.DataFrame:
+    """Return the functions of a recording of functions: name, count, own_ns and whole_ns; no rows for any other recording."""
+    if subject.trace.info.get("counted") != "functions" or not subject.step_ns:
+        return pd.DataFrame()
+    totals = subject.trace.totals[["name", "count", "duration_ns"]].rename(columns={"duration_ns": "whole_ns"})
+    own = subject.trace.kernels.groupby("name")["duration_ns"].sum()
+    result = totals.assign(name=totals["name"].astype("string"), own_ns=totals["name"].map(own).fillna(0).astype("int64"))
+    return result.sort_values("whole_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def _loading(subject: Subject, table: pd.DataFrame) -> Advice | None:
+    """Return the advice on samples that the program makes itself, or on a loader that it waits for; None if neither is long."""
+    if not table["name"].str.contains(f"{_TENSORS}|{LOADER.pattern}").any():
+        return None
+    samples = table[(table["name"].str.contains(SAMPLE) & ~table["name"].str.contains(NO_SAMPLE)).to_numpy(bool)]
+    loaders = table[table["name"].str.contains(LOADER.pattern).to_numpy(bool)]
+    longest = float(loaders["whole_ns"].max()) if len(loaders) else 0.0
+    mine = samples[(samples["whole_ns"] >= max(_LEAST * subject.step_ns, _INSIDE * longest)).to_numpy(bool)].head(1)
+    if len(mine):
+        what, remedy = "the program makes its samples one by one, and computes nothing meanwhile", LOADER.remedy
+    else:
+        mine = loaders[(loaders["whole_ns"] >= _LEAST * subject.step_ns).to_numpy(bool)].head(1)
+        waits = table[table["name"].str.contains(OTHERS.pattern).to_numpy(bool)]["own_ns"].sum()
+        by_others = waits >= _INSIDE * longest
+        what = f"the program {LOADER.what}" + (", which waits for its workers" if by_others else "")
+        remedy = OTHERS.remedy if by_others else LOADER.remedy
+    if mine.empty:
+        return None
+    name, ns = str(mine["name"].iloc[0]), int(mine["whole_ns"].iloc[0])
+    part = f"{ns / subject.step_ns:.1%} ({ns / 1e9:,.2f} of {subject.step_ns / 1e9:,.2f} s)"
+    title = f"{words.kernel(name)} with what it calls takes {part}: {what}"
+    evidence = [f"{_listed(subject, mine, 'whole_ns')}."]
+    limit = f"an upper bound: {LOADER.limit}"
+    return Advice("input pipeline", title, float(ns), limit, evidence, remedy, "", _rows(subject, mine))
+
+
+def _waits(subject: Subject, table: pd.DataFrame) -> Iterator[Advice]:
+    """Yield the advice on functions that wait by themselves."""
+    for kind in WAITS:
+        mine = table[table["name"].str.contains(kind.pattern).to_numpy(bool)]
+        mine = mine[(mine["own_ns"] >= kind.least_ns * mine["count"]).to_numpy(bool)]
+        if (ns := int(mine["own_ns"].sum())) < _LEAST * subject.step_ns:
+            continue
+        title, limit = f"the program {kind.what}, for {ns / subject.step_ns:.0%} of the time", f"an upper bound: {kind.limit}"
+        evidence = [f"{_listed(subject, mine, 'own_ns')}."]
+        yield Advice(kind.name, title, float(ns), limit, evidence, kind.remedy, "", _rows(subject, mine))
+
+
+def _rows(subject: Subject, mine: pd.DataFrame) -> frozenset[int]:
+    return words.ids(subject.rows[subject.rows["name"].isin(mine["name"]).to_numpy(bool)])
+
+
+def _listed(subject: Subject, mine: pd.DataFrame, column: str) -> str:
+    """Name the functions that take longest, with their calls."""
+    return "; ".join(
+        f"{words.kernel(one['name'])} {words.share(subject, one[column])}, {one['count']:,} x "
+        f"{words.duration(one[column] / one['count'])}"
+        for one in mine.sort_values(column, ascending=False, kind="stable").head(_NAMED).to_dict("records")
+    )
+
+
+RULES: tuple[Rule, ...] = (functions,)
