@@ -12,14 +12,6 @@ from kernelscope.analysis.formats.onnxruntime import unoptimised as unoptimised_
 TOPIC = "graph optimisation"
 LEVEL = unoptimised_nodes.LEVEL
 _LINK = "https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html"
-_LEFT = (
-    "Relu",
-    "BatchNormalization",
-    "LeakyRelu",
-    "Clip",
-    "Sigmoid",
-    "Tanh",
-)  # that ONNX Runtime's optimizer puts into a Conv before them
 _FUSED, _REMOVED = "activations and normalisations behind convolutions", "transpositions that cancel each other"
 _FASTER = "; convolutions may get faster, too, in the layout that the optimizer chooses for them"
 _NOTICEABLE = 0.15  # of a step: what well-made graphs spend between nodes
