@@ -1,8 +1,8 @@
 """Summaries of ranks as small files: a header for each rank, and its tables as Parquet.
 
 Any process on any machine that sees the folder may read a capture; only file names come back. A summary's name is a digest of the
-capture's content and VERSION. An index with the sizes of its files is written last; files of other sizes, as a power cut leaves
-them, are made again. So an interrupted run loses nothing: the next one goes on.
+capture's content and VERSION. An index with the checksums of its files is written last; files of other content, as a power cut
+leaves them, are made again. So an interrupted run loses nothing: the next one goes on.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import zlib
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from kernelscope.analysis.files.head import refuse_endless
 from kernelscope.analysis.ranks.recording import TABLES, RankRecording, read
 from kernelscope.analysis.trace.records import read_object
 
-VERSION = 8  # raise it when summaries of the same captures change
+VERSION = 9  # raise it when summaries of the same captures change
 _FACTS = tuple(field.name for field in fields(RankRecording) if field.name != "table")
 
 
@@ -40,13 +41,13 @@ def summarise(path: str, folder: str) -> dict[str, Any]:
         refuse_endless(capture)
         outcome["digest"] = digest = _digest(capture)
         index = target / f"{digest}.json"
-        sizes = _sizes(index)
-        if sizes is None:
-            sizes = {}
+        files = _whole(index)
+        if files is None:
+            files = {}
             for number, one in enumerate(read(capture)):
-                sizes |= _write(one, target, f"{digest}-{number}")
-            _replace(index, json.dumps(sizes))
-        outcome["headers"] = [str(target / name) for name in sizes if name.endswith(".json")]
+                files |= _write(one, target, f"{digest}-{number}")
+            _replace(index, json.dumps(files))
+        outcome["headers"] = [str(target / name) for name in files if name.endswith(".json")]
     except OSError as error:
         outcome["reason"] = f"{error.filename or path}: {error.strerror or error}"
     except (EvidenceError, ValueError) as error:
@@ -74,28 +75,32 @@ def _table(stem: str, name: str) -> pd.DataFrame:
         raise EvidenceError(f"{path}: is damaged ({error}); remove it and run the command again") from error
 
 
-def _sizes(index: Path) -> dict[str, int] | None:
-    """Return the files of a capture's summaries with their sizes in bytes; None if any is missing or has another size."""
+def _whole(index: Path) -> dict[str, int] | None:
+    """Return the files of a capture's summaries with their checksums; None if any is missing or has another content."""
     try:
-        sizes = json_text.parsed(index.read_text("utf8"))
-        whole = all((index.parent / name).stat().st_size == size for name, size in sizes.items())
+        files = json_text.parsed(index.read_text("utf8"))
+        whole = all(_checksum(index.parent / name) == checksum for name, checksum in files.items())
     except (OSError, ValueError, AttributeError):
         return None
-    return sizes if whole else None
+    return files if whole else None
+
+
+def _checksum(path: Path) -> int:
+    return zlib.crc32(path.read_bytes())
 
 
 def _write(one: RankRecording, folder: Path, stem: str) -> dict[str, int]:
-    """Write a rank's summary; return its files with their sizes in bytes."""
-    sizes = {}
+    """Write a rank's summary; return its files with their checksums."""
+    files = {}
     for name in TABLES:
         path = folder / f"{stem}.{name}.parquet"
         own = path.with_name(f"{path.name}.{os.getpid()}")
         one.table(name).to_parquet(own, compression="zstd")
         own.replace(path)
-        sizes[path.name] = path.stat().st_size
+        files[path.name] = _checksum(path)
     header = folder / f"{stem}.json"
     _replace(header, json.dumps({name: getattr(one, name) for name in _FACTS}, sort_keys=True))
-    return {**sizes, header.name: header.stat().st_size}
+    return {**files, header.name: _checksum(header)}
 
 
 def _replace(path: Path, text: str) -> None:

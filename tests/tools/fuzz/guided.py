@@ -3,10 +3,10 @@
     python tests/tools/fuzz/guided.py [--seconds 300] [--format NAME ...] [--seed 1] [--workers 1] [--corpus DIR] [--keep DIR]
 
 It begins with the seeds of run.py and looks for the same failures, in readers of captures, of experiments, of Flight Recorder's
-dumps, of pipelines and of what a child answers; a format without a seed is an error. Of a folder one file changes. Each has a
-process of its own, --workers at a time, with its share of the time. What was found interesting stays in --corpus, with which the
-next run goes on; inputs that fail stay in --keep. Prints for each reader how many inputs were run and what escaped. Needs
-`pip install kernelscope[fuzz]`.
+dumps, of pipelines, archives, summaries of ranks and what a child answers; a format without a seed is an error. Of a folder one
+file changes. Each has a process of its own, --workers at a time, with its share of the time. What was found interesting stays in
+--corpus, with which the next run goes on; inputs that fail stay in --keep. Prints for each reader how many inputs were run and
+what escaped. Needs `pip install kernelscope[fuzz]`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ _OTHERS = {
     "pipeline": ("../shared/corpus/ranks/bytedance_straggler", "*-ST.parquet"),
 }
 _CHILD = "child-answer"  # whose seeds are makers.ANSWERS
+_ARCHIVE = "archive"  # whose seeds are makers.archives()
+_SUMMARIES = "rank-summaries"  # whose seed is makers.rank_index()
 _FOLDER = ".whole"  # behind a format's name: a whole folder, in which inputs take the place of one file
 _DONE = re.compile(r"Done (\d+) runs|#(\d+)\s+DONE|stat::number_of_executed_units:\s+(\d+)")
 
@@ -48,7 +50,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         by_format = _seeded(Path(name), arguments.corpus)
         for asked in arguments.format or [None]:
-            wrong = seeds.unreached([*known_formats(), *_OTHERS, _CHILD], by_format, asked)
+            wrong = seeds.unreached([*known_formats(), *_OTHERS, _CHILD, _ARCHIVE, _SUMMARIES], by_format, asked)
             if wrong:
                 raise SystemExit(wrong)
         names = arguments.format or sorted(by_format)
@@ -71,6 +73,8 @@ def _seeded(scratch: Path, corpus: Path) -> dict[str, int]:
     of = [(format_of(path, known), path) for path in made]
     of += [(name, path) for name, (folder, pattern) in _OTHERS.items() for path in sorted((seeds.ROOT / folder).glob(pattern))]
     of += [(_CHILD, _written(scratch / f"answer-{number}", row)) for number, row in enumerate(makers.ANSWERS)]
+    of += [(_ARCHIVE, _kept(scratch / f"archive-{number}", content)) for number, content in enumerate(makers.archives())]
+    of += [(_SUMMARIES, _kept(scratch / "index", makers.rank_index()))]
     of = [
         (form, file)
         for form, path in of
@@ -90,6 +94,11 @@ def _seeded(scratch: Path, corpus: Path) -> dict[str, int]:
 
 def _written(path: Path, row: object) -> Path:
     path.write_text(json.dumps(row))
+    return path
+
+
+def _kept(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
     return path
 
 

@@ -14,12 +14,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import atheris
+import makers
 
 with atheris.instrument_imports(include=["kernelscope.analysis", "kernelscope.tracer.outside"], enable_loader_override=False):
     from worker import check, known_formats
 
     from kernelscope.analysis.errors import EvidenceError
-    from kernelscope.analysis.ranks import flight_recorder, pipeline
+    from kernelscope.analysis.ranks import flight_recorder, pipeline, summaries
+    from kernelscope.analysis.recordings import unpacking
+    from kernelscope.tracer.inside import temporary
     from kernelscope.tracer.outside import answers, experiments
     from kernelscope.tracer.outside.errors import KernelscopeError
 
@@ -49,6 +52,33 @@ def child(path: Path) -> None:
         raise EvidenceError(str(error)) from error
 
 
+def archive(path: Path) -> None:
+    """Unpack an archive of a folder; nothing may be written outside of the temporary folders."""
+    outside = sorted(path.parent.iterdir())
+    try:
+        unpacking.unpack(path)
+    finally:
+        for one in Path(tempfile.gettempdir()).glob("kernelscope.tmp*"):
+            temporary.removed(str(one))
+    if sorted(path.parent.iterdir()) != outside:
+        raise AssertionError("an archive wrote outside of its folder")
+
+
+def rank_summaries(path: Path) -> None:
+    """Take the index of a rank's summaries: whatever it holds, they are read, or made anew."""
+    folder = path.with_name("summaries")
+    folder.mkdir(exist_ok=True)
+    index = next((one for one in folder.glob("*.json") if "-" not in one.name), None)
+    if index is not None:
+        index.write_bytes(path.read_bytes())
+    made = summaries.summarise(str(makers.RANK), str(folder))
+    if made["reason"] or len(made["headers"]) != 1:
+        raise AssertionError(f"no summary: {made}")
+    rank = summaries.load(made["headers"][0])
+    if any(rank.table(name).empty for name in ("collectives", "windows")):
+        raise AssertionError("a table is empty")
+
+
 def put(content: bytes, whole: Path, folder: Path) -> None:
     """Copy a whole folder, with one of its files replaced: the input's first line names it."""
     name, _, rest = content.partition(b"\n")
@@ -67,6 +97,8 @@ OTHERS: dict[str, Callable[[Path], None]] = {
     "flight-recorder": dump,
     "pipeline": operations,
     "child-answer": child,
+    "archive": archive,
+    "rank-summaries": rank_summaries,
 }
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parents[3]
+RANK = ROOT / "tests" / "data" / "ranks" / "work_rank0.json.gz"
 ANSWERS = (
     {"event": "ready", "pid": 4242, "version": "2.4"},
     {"event": "warm", "steps": 12, "settled": True},
@@ -17,6 +19,25 @@ ANSWERS = (
     {"event": "cannot replay", "reason": "it is not called in a step"},
     {"event": "error", "kind": "import", "message": "No module named 'torch'"},
 )  # what a child writes into its pipe
+
+
+def archives() -> Iterator[bytes]:
+    """Yield archives of a small run folder in each form that is unpacked."""
+    folder = ROOT / "tests" / "data" / "onnxruntime" / "lenet-infer"
+    with TemporaryDirectory() as name:
+        for form in ("zip", "tar", "gztar", "xztar"):
+            packed = shutil.make_archive(str(Path(name) / form), form, folder.parent, folder.name)
+            yield Path(packed).read_bytes()
+
+
+def rank_index() -> bytes:
+    """Return the index of a rank's summaries."""
+    from kernelscope.analysis.ranks import summaries
+
+    with TemporaryDirectory() as name:
+        summaries.summarise(str(RANK), name)
+        (index,) = (path for path in Path(name).glob("*.json") if "-" not in path.name)
+        return index.read_bytes()
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:
