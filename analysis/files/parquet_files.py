@@ -34,7 +34,8 @@ def read(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """Return a file's table, or these columns of it. Raise OSError, pa.ArrowException or ValueError if it cannot be read."""
     with opened(path) as file, _named():
         table = pq.read_table(file, columns=list(columns) if columns is not None else None)
-        return table.rename_columns(table.column_names)  # pyarrow decodes names only when they are asked for
+        _ = table.column_names  # pyarrow decodes names only when they are asked for
+        return table
 
 
 def frame(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
