@@ -49,6 +49,11 @@ class _Total:
         return max(self.high - self.best, self.best - self.low)
 
 
+def row(ns: int) -> pd.DataFrame:
+    """Return a kernel for this much time (ns) in rows that were not printed; its kind and its executions are unknown."""
+    return pd.DataFrame({"name": [UNLISTED], "kind": ["unknown"], "count": [0], "duration_ns": pd.array([ns], "Int64")})
+
+
 def is_cut(line: str) -> bool:
     """Whether a line only says that others were cut out, as "(...)" does."""
     return (".." in line or "\u2026" in line) and _DOTS.fullmatch(line) is not None
@@ -77,12 +82,11 @@ def of(durations: pd.Series, percentages: pd.Series, step: int = 1, useless: int
     if total.error > _UNSURE * total.best:
         return Unlisted(note=_part(listed / total.best))
     rest, beside = round(total.best - listed), f", and {useless:,} without a usable time," if useless else ""
-    row = pd.DataFrame({"name": [UNLISTED], "kind": ["unknown"], "count": [0], "duration_ns": pd.array([rest], "Int64")})
     note = (
         f"the rows are {listed / total.best:.1%} of the time: by their percentages, rows that were not printed{beside} took "
         f"{_time(rest)} of {_time(total.best)} (\u00b1{_time(total.error)}, because percentages are rounded)"
     )
-    return Unlisted(row, note)
+    return Unlisted(row(rest), note)
 
 
 def _numbers(percentages: pd.Series) -> tuple[Floats, Floats] | None:

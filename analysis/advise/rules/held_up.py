@@ -12,11 +12,11 @@ from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.rules import host_totals
 from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.explain.device.calls import COPIES
 
 _TIMES = 10.0  # times the device's work: an operator that only launches it, or waits for it alone, takes less
 _MUCH = 0.2  # of the device's work, and of the host's time
 _LONG_CALL = 1_000_000  # ns a call: dispatch and a launch take far less
-_COPIES = r"^aten::(?:copy_|_to_copy|to|_local_scalar_dense|item)$"
 _COPYING = (
     "find what triggers these copies: results that are fetched (.item(), .cpu(), .tolist(), print), tensors that the program "
     "makes on the host for each use, and types that the device lacks (float64), which the host converts; make such tensors once, "
@@ -63,7 +63,7 @@ def held_up(subject: Subject) -> list[Advice]:
                 f"{words.duration(one.device_ns)}.",
                 *([f"It is called at {one.place}."] if one.place else []),
             ],
-            _COPYING if re.search(_COPIES, one.name) else _OTHER,
+            _COPYING if re.search(COPIES, one.name) else _OTHER,
             "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
             last=one.ns < subject.step_ns,
         )

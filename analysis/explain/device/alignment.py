@@ -31,6 +31,7 @@ _SAME, _SHORT, _PROBLEM, _KIND, _UNLIKE = 1.0, 0.9, 0.8, 0.6, 0.0
 _IN_PARTS = "attention"  # kernels of this kind come in groups that do one thing together
 _EQUAL = 0.1  # of the time of two kernels: if they differ by less, one may be the other under another name
 _GOOD_PART = 0.05  # of the device's busy time: shorter kernels take equally long by chance
+_HARDLY, _PARTLY = 0.05, 0.5  # of the time of one side, and of the other: names that share a word with one of the other's
 _FEW_NAMES, _LIKE_NAMED = 50, 0.5  # kernels that only one side has; share of the words that like names have in common
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _LARGEST = 60  # kernels in a stretch: a longer one is other work, not a replacement
@@ -148,6 +149,18 @@ def _like_named(a: pd.DataFrame, b: pd.DataFrame) -> list[Replacement]:
         for place, other in enumerate(best.tolist())
         if likeness[place, other] >= _LIKE_NAMED and likeness[:, other].argmax() == place
     ]
+
+
+def hardly_alike(rows: pd.DataFrame, said: pd.Series) -> tuple[bool, bool]:
+    """Return whether the sides' names have words in common, and whether these are in names of hardly any of the time.
+
+    rows: all of both sides; said: the words of each row's name, as sets.
+    """
+    there = [(rows[f"{key}_count"] > 0).to_numpy(bool) for key in "ab"]
+    both = frozenset().union(*said[there[0]]) & frozenset().union(*said[there[1]])
+    shared = said.map(lambda one: bool(one & both)).to_numpy(bool)
+    shares = [float(rows.loc[shared, f"{key}_ns"].sum()) / max(float(rows[f"{key}_ns"].sum()), 1.0) for key in "ab"]
+    return bool(both), min(shares) < _HARDLY and max(shares) < _PARTLY
 
 
 def words_of(name: object) -> frozenset[str]:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting.device_account import COPY
 from kernelscope.analysis.explain.device import networks, words
-from kernelscope.analysis.explain.device.alignment import words_of
+from kernelscope.analysis.explain.device.alignment import hardly_alike, words_of
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase
 from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
@@ -20,10 +20,6 @@ _USUAL = frozenset(["kernel", "kernels", "gpu", "cuda", "device", "global", "voi
 _ALIKE = 0.02  # numbers of executions within this share of each other are equal
 _QUANTISES = r"\bQuantizeLinear"
 _MOST = 0.6  # of the time of either side must be in kernels whose numbers differ by one factor
-_HARDLY, _PARTLY = (
-    0.05,
-    0.5,
-)  # of the time of one side, and of the other: kernels whose names share a word with one of the other's
 _LEAST = 3  # different kernels: fewer say nothing about the whole
 
 
@@ -71,14 +67,10 @@ def _of_programs(case: DeviceCase) -> str | None:
     names = [set(rows.loc[mine, "name"].dropna().map(words.kernel)) for mine in there]
     if sum(map(len, names)) < _LEAST or not all(names) or names[0] & names[1]:
         return None
-    said = rows["name"].map(lambda name: words_of(name) - _USUAL)
-    both = frozenset().union(*said[there[0]]) & frozenset().union(*said[there[1]])
-    shared = said.map(lambda one: bool(one & both)).to_numpy(bool)
-    shares = [float(rows.loc[shared, f"{key}_ns"].sum()) / max(float(rows[f"{key}_ns"].sum()), 1.0) for key in SIDES]
-    few = min(map(len, names)) < _LEAST
-    if both and (few or min(shares) >= _HARDLY or max(shares) >= _PARTLY):
+    shared, hardly = hardly_alike(rows, rows["name"].map(lambda name: words_of(name) - _USUAL))
+    if shared and (min(map(len, names)) < _LEAST or not hardly):
         return None
-    return f"{'hardly a' if both else 'no'} kernel of A has a name like one of B's: these seem to be different programs"
+    return f"{'hardly a' if shared else 'no'} kernel of A has a name like one of B's: these seem to be different programs"
 
 
 def _of_lengths(case: DeviceCase) -> str | None:

@@ -20,7 +20,7 @@ _FAR_MORE = 2.0  # times the device's time: the host does not only wait for it
 _GOOD_PART, _HALF = 0.3, 0.5  # of the device's time; of the host's extra time
 _NAMED = 3
 _SAME = 1.5  # times as long: as many calls of one name vary by as much from run to run
-_COPIES = r"^aten::(?:copy_|_to_copy|to|_local_scalar_dense|item)$"
+COPIES = r"^aten::(?:copy_|_to_copy|to|_local_scalar_dense|item)$"
 _COPYING = (
     "find what triggers these copies: results that are fetched (.item(), .cpu(), print), tensors that are made on the host for "
     "each use, and types that the device lacks (float64), which the host converts; make such tensors once, on the "
@@ -76,7 +76,7 @@ def _of_operator(case: DeviceCase, name: str, host: list[float]) -> str:
     place = f", called at {facts[longer]['place']}" if facts[longer].get("place") else ""
     less = f", {words.duration(own[1 - longer])} in {other.name}" if own[1 - longer] else ""
     more = f"the host spends {words.duration(own[longer])} in {name} in {side.name}{place}{less}"
-    remedy = _COPYING if re.search(_COPIES, name) else _SLOW_ON_HOST
+    remedy = _COPYING if re.search(COPIES, name) else _SLOW_ON_HOST
     return f"{more}: most of the difference of its own time ({words.change(case, *host)}, waits included); try: {remedy}"
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
+from kernelscope.analysis.explain.device.alignment import hardly_alike
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase
 from kernelscope.analysis.explain.device.side import DeviceSide
 
-_HARDLY, _PARTLY = 0.05, 0.5  # of the time of one side, and of the other: layers whose names have a word of the other's
 _NAMED = 0.5  # of the time of each side: layers with a word of the program's
 _LONGEST = 4096  # characters of a name that are looked at
 _WORD = re.compile(r"\w+")
@@ -38,14 +38,10 @@ def differ(case: DeviceCase) -> str | None:
     if not all(map(is_engine, (case.a, case.b))) or any(map(case.unlisted_ns, SIDES)) or rows.empty:
         return None
     said = rows["name"].map(_words)
-    there = [(rows[f"{key}_count"] > 0).to_numpy(bool) for key in SIDES]
-    shared = frozenset().union(*said[there[0]]) & frozenset().union(*said[there[1]])
-    sums = [float(rows[f"{key}_ns"].sum()) for key in SIDES]
-    named, alike = (
-        [float(rows.loc[chosen, f"{key}_ns"].sum()) / max(whole, 1.0) for key, whole in zip(SIDES, sums, strict=True)]
-        for chosen in (said.map(bool).to_numpy(bool), said.map(lambda one: bool(one & shared)).to_numpy(bool))
-    )
-    if min(named) < _NAMED or (shared and (min(alike) >= _HARDLY or max(alike) >= _PARTLY)):
+    own = rows[said.map(bool).to_numpy(bool)]
+    named = [float(own[f"{key}_ns"].sum()) / max(float(rows[f"{key}_ns"].sum()), 1.0) for key in SIDES]
+    shared, hardly = hardly_alike(rows, said)
+    if min(named) < _NAMED or (shared and not hardly):
         return None
     return f"{'hardly a' if shared else 'no'} layer of A has a name like one of B's: these seem to be different networks"
 

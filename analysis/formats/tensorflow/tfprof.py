@@ -23,7 +23,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import stream, text_tables
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats import printed, scopes, unlisted
-from kernelscope.analysis.trace import EXECUTIONS, UNLISTED, Trace, conform
+from kernelscope.analysis.trace import EXECUTIONS, Trace, conform
 
 _TITLES = re.compile(r"^\s*node name +\|.{0,300}(?:\b|# )(?:execution time|float_ops|parameters|requested bytes)\b", re.MULTILINE)
 _TIMES = {"accelerator execution time": "accelerator", "cpu execution time": "cpu", "execution time": "cpu"}
@@ -98,8 +98,7 @@ class _Report:
     def _times(self, title: str) -> pd.DataFrame:
         """Return own times and totals in ns, own times as text, and shares as text; null where there is none."""
         found = stream.extract(stream.strings_of(self.cells[title].fillna("")), _TREE_CELL if self.is_tree else _SHARE_CELL)
-        plain = found.apply(lambda column: column.str.replace("sec", "s", regex=False))
-        texts: pd.DataFrame = plain.reindex(columns=["own", "total", "share"]).astype("str")
+        texts: pd.DataFrame = found.reindex(columns=["own", "total", "share"]).astype("str")
         own, total = text_tables.nanoseconds(texts["own"]), text_tables.nanoseconds(texts["total"])
         work = _without_children(total, self.parents) if self.is_tree else own
         return texts.assign(work=work, total=total, text=texts["total" if self.is_tree else "own"])
@@ -176,14 +175,7 @@ class _Report:
         self.remarks.note(
             f"{self.place}: {lacking / 1e6:,.3f} ms of the whole are in rows that were not printed (-max_depth, -min_micros)"
         )
-        row = {
-            "name": [UNLISTED],
-            "kind": ["unknown"],
-            "count": [0],
-            "duration_ns": pd.array([lacking], "Int64"),
-            "device": device,
-        }
-        return pd.DataFrame(row)
+        return unlisted.row(lacking).assign(device=device)
 
 
 def _parents(indents: Sequence[int], names: Sequence[str]) -> list[int]:

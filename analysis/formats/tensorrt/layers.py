@@ -20,7 +20,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import text_tables
 from kernelscope.analysis.formats import printed, unlisted
 from kernelscope.analysis.formats.tensorrt import kinds
-from kernelscope.analysis.trace import UNLISTED, Trace, conform, intervals
+from kernelscope.analysis.trace import Trace, conform, intervals
 
 Floats = npt.NDArray[np.float64]
 COLUMNS = ("name", "total", "average", "median", "share")
@@ -196,6 +196,4 @@ def _rest(profile: Profile, rows: pd.DataFrame, taken: Floats, number: float, re
         return pd.DataFrame()
     share = beyond * number / float(whole)
     remarks.note(f"rows that were not printed took {beyond / 1e6:,.4f} ms ({share:.1%}) of the total below the table")
-    return pd.DataFrame(
-        {"name": [UNLISTED], "kind": ["unknown"], "count": [0], "duration_ns": pd.array([round(beyond)], "Int64")}
-    )
+    return unlisted.row(round(beyond))

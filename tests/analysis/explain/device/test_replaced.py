@@ -2,21 +2,6 @@
 
 import pytest
 
-import kernelscope as ks
-from tests.analysis.printed_totals import text_of
-
-
-@pytest.fixture
-def explained(tmp_path):
-    def run(*sides):
-        paths = [tmp_path / "a.txt", tmp_path / "b.txt"]
-        for path, work in zip(paths, sides, strict=True):
-            path.write_text(text_of(work))
-        return ks.explain(*paths)
-
-    return run
-
-
 APART = [("scale_rows(float*)", 40, 30.0), ("shift_rows(float*)", 40, 20.0), ("setup(int)", 1, 8.0)]
 JOINED = [("scale_shift_rows(float*)", 40, 36.0), ("setup(int)", 1, 8.0)]
 

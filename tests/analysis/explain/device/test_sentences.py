@@ -2,23 +2,10 @@
 
 import pytest
 
-import kernelscope as ks
 from kernelscope.reports import explanation
-from tests.analysis.printed_totals import text_of
 
 BEFORE = [("solve(int)", 4, 80.0), ("pack_rows(int)", 4, 20.0), ("exchange(int)", 1, 6.0)]
 AFTER = [("solve(int)", 4, 44.0), ("pack_rows(int)", 4, 47.0), ("exchange(int)", 1, 6.0)]
-
-
-@pytest.fixture
-def explained(tmp_path):
-    def run(*sides):
-        paths = [tmp_path / "a.txt", tmp_path / "b.txt"]
-        for path, work in zip(paths, sides, strict=True):
-            path.write_text(text_of(work))
-        return ks.explain(*paths)
-
-    return run
 
 
 def test_what_is_saved_and_what_is_lost_names_the_causes_by_number(explained):
