@@ -1,11 +1,12 @@
 """Let single system calls of commands fail (no space, an error of the disk) or kill them, and look at what is said and left.
 
-    python tests/tools/faults/syscalls.py [--times 20] [--seed 1] [--only NAME] [--error ENOSPC|EIO|EINTR|KILL ...]
+    python tests/tools/faults/syscalls.py [--times 20] [--seed 1] [--only NAME] [--error ENOSPC|EIO|EINTR|KILL ...] [--kinds]
 
 strace counts the calls with which a command writes, and then lets one of them fail, a random one each time, or each one in turn
-where there are no more than --times. After that the command either succeeded, or said in a line of ours what failed, without a
-traceback of ours, unless it was killed in the call; what it had read is as it was; what it left can be read or is refused in one
-line; and the same command, told to replace that, ends well. Exits with 1 where that does not hold.
+where there are no more than --times. With --kinds it is one of each kind: of each call on each file, where names that differ in
+digits, and the copies of our agent, are one. After that the command either succeeded, or said in a line of ours what failed,
+without a traceback of ours, unless it was killed in the call; what it had read is as it was; what it left can be read or is
+refused in one line; and the same command, told to replace that, ends well. Exits with 1 where that does not hold.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ KILL = "KILL"  # in place of an error: the command is killed as the call begins
 # A frame of ours: a profiled program whose own call failed has a traceback, too
 OURS = re.compile(r'File "(?!.*/(?:tests|site-packages)/)[^"]*/(?:analysis|cli|nsys_wrappers|reports|tracer|workloads)/')
 _WRITES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT")
+_PATH = re.compile(r'(?<!AT_FDCWD)<([^>]+)>|"([^"]+)"')  # of a descriptor, as -y prints it, or a name
+_CHANCE = re.compile(r"\d+|(?<=\.tmp-)[^/]+(/.*)?|(?<=faults-)[^/]+")  # what differs from run to run; our copy of the agent
 _CALL = re.compile(r"^\d+\s+(\w+)\((.*)")
 
 
@@ -39,20 +42,31 @@ def traced(words: Sequence[str], scratch: Path, *options: str) -> subprocess.Com
     return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=600, check=False)
 
 
-def counted(words: Sequence[str], scratch: Path, log: Path) -> Counter[str]:
-    """Return how often a command makes each of CALLS in its first process; of files that are opened, those that are written."""
-    traced(words, scratch, "-e", f"trace={','.join(CALLS)}", "-o", str(log))
+def calls(words: Sequence[str], scratch: Path, log: Path) -> dict[tuple[str, int], str]:
+    """Return the kind of each of CALLS that a command makes in its first process to write, by its name and its number from 1.
+
+    A kind is the call and the file. Openings of files that are only read are numbered as strace does, and left out.
+    """
+    traced(words, scratch, "-y", "-e", f"trace={','.join(CALLS)}", "-o", str(log))
     lines = log.read_text(errors="replace").splitlines()
     first = lines[0].split()[0] if lines else ""
-    return Counter(match[1] for line in lines if line.startswith(first) and (match := _CALL.match(line)))
+    numbers, kinds = Counter[str](), dict[tuple[str, int], str]()
+    for line in lines:
+        if line.startswith(f"{first} ") and (match := _CALL.match(line)):
+            name = match[1]
+            numbers[name] += 1
+            if name != "openat" or _WRITES.search(line):
+                path = _PATH.search(match[2])
+                kinds[name, numbers[name]] = f"{name} {_CHANCE.sub('*', (path[1] or path[2]) if path else '')}"
+    return kinds
 
 
-def openings(log: Path) -> list[int]:
-    """Return which of the openings of files are for writing, counted from 1."""
-    lines = log.read_text(errors="replace").splitlines()
-    first = lines[0].split()[0] if lines else ""
-    mine = [line for line in lines if line.startswith(first) and " openat(" in line]
-    return [number for number, line in enumerate(mine, 1) if _WRITES.search(line)]
+def one_of_each(kinds: dict[tuple[str, int], str], chance: random.Random) -> list[tuple[str, int]]:
+    """Return one call of each kind, by chance."""
+    places: dict[str, list[tuple[str, int]]] = {}
+    for place, kind in kinds.items():
+        places.setdefault(kind, []).append(place)
+    return [chance.choice(of) for of in places.values()]
 
 
 def case(command: Command, out: Path, scratch: Path, call: str, number: int, error: str) -> list[str]:
@@ -90,16 +104,16 @@ def main() -> int:
     for command in commands(arguments.only):
         with workplace() as (out, scratch):
             log = scratch.with_name("log")
-            counts = counted(filled(command.words, out), scratch, log)
-            places = [(call, number) for call, most in counts.items() if call != "openat" for number in range(1, most + 1)]
-            places += [("openat", number) for number in openings(log)]
+            kinds = calls(filled(command.words, out), scratch, log)
             remove(out)
-            chosen = chance.sample(places, min(arguments.times, len(places)))
-            found = [
-                line for place in chosen
-                for line in case(command, out, scratch, *place, error=chance.choice(arguments.error or ERRORS))
-            ]  # fmt: skip
-            print(f"{command.name}: {len(chosen)} of {len(places)} calls failed, {len(found)} things wrong", flush=True)
+            places = one_of_each(kinds, chance) if arguments.kinds else list(kinds)
+            chosen = places if arguments.kinds else chance.sample(places, min(arguments.times, len(places)))
+            found: list[str] = []
+            for number, place in enumerate(chosen, 1):
+                found += case(command, out, scratch, *place, error=chance.choice(arguments.error or ERRORS))
+                if number % 10 == 0:  # those that record take an hour for a hundred
+                    print(f"{command.name}: {number} of {len(chosen)}, {len(found)} things wrong so far", flush=True)
+            print(f"{command.name}: {len(chosen)} of {len(kinds)} calls failed, {len(found)} things wrong", flush=True)
             wrong += found
     if digest(DATA) != before:
         wrong.append("what the commands read has changed")
@@ -112,6 +126,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--times", type=int, default=20, help="calls of each command that fail (default: 20)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append", help="a command (repeatable; default: all but compare, which records)")
+    parser.add_argument("--kinds", action="store_true", help="one call of each kind, however many there are")
     parser.add_argument("--error", action="append", help=f"what calls fail with (default: {' and '.join(ERRORS)})")
     return parser.parse_args()
 
