@@ -99,7 +99,7 @@ def drawn(result: Mapping[str, Any], most: int, width: int) -> Table:
     bars = _room_for_bars(texts, width)
     whole = units.in_unit(breakdown_words.whole_ns(result), unit, decimals)
     of = printable(breakdown_words.whole(result))
-    keyed = [(key, "" if place else of, {"overflow": "fold"}) for place, key in enumerate(named)]
+    keyed = [(breakdown_words.noun(result, key), "" if place else of, {"overflow": "fold"}) for place, key in enumerate(named)]
     columns: list[tuple[str, str, dict[str, Any]]] = [
         *keyed, *own, (unit, whole, _RIGHT), ("share", _ALL, _RIGHT), ("", "", {"style": "blue", "width": bars, "no_wrap": True}),
         ("calls", "", _RIGHT), ("method", "", {"overflow": "fold", "style": "dim"}),

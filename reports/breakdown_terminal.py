@@ -103,7 +103,7 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     of_one = _unit_of_one([row.get("mean_ns") for row in shown])
     for place, title in enumerate(single.values()):
         table.add_column(title if place else f"{title}, {of_one}", justify="right")
-    title = "function" if breakdown_words.of_functions(result) else " ".join(first)
+    title = " ".join(breakdown_words.noun(result, key) for key in first)
     table.add_column(title, footer=breakdown_words.whole(result), overflow="fold")
     blank = len(more) + overlaps + 1 + len(single)
     names = [_names(row, first, beneath) for row in shown]

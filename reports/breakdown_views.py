@@ -116,7 +116,8 @@ class _Rows:
         single = [ViewColumn(title, True) for title in self.single.values()]
         numeric = [*sums, *single, durations] if self.timed else [durations, *sums[1:], *single]
         asked = (*ASKED, "problem", "std_ns") if of_kernels else ()
-        return [*map(ViewColumn, self.keys[:1]), *numeric, *(_column(key, key in asked) for key in self.keys[1:])]
+        names = [ViewColumn(breakdown_words.noun(part, key)) for key in self.keys[:1]]
+        return [*names, *numeric, *(_column(key, key in asked) for key in self.keys[1:])]
 
     def cells(self, row: Row) -> list[ViewCell]:
         """Return a row."""

@@ -40,6 +40,11 @@ def of_functions(breakdown: Mapping[str, Any]) -> bool:
     return breakdown.get("counted") == "functions"
 
 
+def noun(breakdown: Mapping[str, Any], key: str) -> str:
+    """Return the title of the column with a key: functions do not stand below "kernel" or "range"."""
+    return "function" if of_functions(breakdown) and key in ("kernel", "range") else key
+
+
 def known(breakdown: Mapping[str, Any]) -> str:
     """Return a breakdown's coverage, as in "layer known for 99.3%"; "" for kernels and kinds if nothing is unknown.
 

@@ -13,7 +13,7 @@ from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.advise import advise
 from kernelscope.analysis.explain import pair
 from kernelscope.analysis.recordings import captures
-from kernelscope.reports import advice, breakdown_grid, breakdown_words
+from kernelscope.reports import advice, breakdown_grid, breakdown_views, breakdown_words
 from kernelscope.reports import captures as report
 from tests.analysis.formats.cprofile.test_text import of_rows
 
@@ -46,6 +46,7 @@ def test_breakdowns_speak_of_functions_and_shares_are_of_the_whole(tmp_path):
     ]  # fmt: skip
     assert breakdown_words.whole_ns(ranges) == 20_000_000_000
     assert "rows overlap: each time includes what the function calls" in breakdown_grid.heading(ranges)
+    assert [breakdown_views.breakdown(part).columns[0].title for part in (found, ranges)] == ["function", "function"]
 
 
 def test_the_page_speaks_of_functions(tmp_path):
