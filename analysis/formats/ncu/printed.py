@@ -49,6 +49,8 @@ _BLOCKS = ("launch__grid_size", "Grid Size")
 _WAVES = ("launch__waves_per_multiprocessor", "Waves Per SM")
 _OF_WAVES = 0.005  # waves are printed with two decimals
 _RESIDENT = r"Block Limit .+|launch__occupancy_limit_(?:blocks|registers|shared_mem|warps|barriers)"
+_DEVICE = "device__attribute_display_name"
+_NAMES = (_DEVICE, "launch__func_cache_config")  # metrics that are texts
 _REPLAY = (
     "Nsight Compute runs each kernel several times for its counters, with caches flushed and clocks fixed as configured: there "
     "is no timeline, and durations are those of these runs"
@@ -116,6 +118,7 @@ def _metrics(output: NcuOutput, diagnostics: dict[str, int]) -> pd.DataFrame:
         raise EvidenceError(f"a metric's value cannot be read ({error}); print the table again") from error
     valid &= np.isfinite(value)
     words = np.asarray(pc.match_substring_regex(text, pattern=_WORD))  # settings, such as CachePreferNone
+    words |= rows["name"].isin(_NAMES).to_numpy(dtype=bool)
     diagnostics["metrics whose values are no numbers"] = int((~valid & ~words).sum())
     unit = rows["unit"].astype("string").fillna("").str.strip()
     split = {text: _split(text) for text in unit.unique().tolist()}
@@ -242,10 +245,15 @@ def _info(output: NcuOutput, metrics: pd.DataFrame, form: str, told: list[dict[s
     capability = output.launches.get("CC", pd.Series(None, index=output.launches.index, dtype="str")).fillna("")
     processors = _processors(output, metrics)
     number = _whole(output.launches.get("Device", pd.Series(None, index=output.launches.index, dtype="str"))).astype("string")
-    named = pd.DataFrame({"device": ("cuda:" + number).fillna("cuda"), "capability": capability, "processors": processors})
+    texts = output.metrics[output.metrics["name"] == _DEVICE].drop_duplicates("launch").set_index("launch")["value"]
+    name = texts.reindex(range(len(number))).fillna("")
+    columns = {"capability": capability, "processors": processors, "name": name}
+    named = pd.DataFrame({"device": ("cuda:" + number).fillna("cuda"), **columns})
     devices: list[dict[str, Any]] = []
     for device, rows in named.groupby("device", sort=True):
         entry: dict[str, Any] = {"device": str(device)}
+        if told_name := rows["name"].iloc[0].strip():
+            entry["name"] = told_name
         stated = rows["capability"].iloc[0].strip()
         if re.fullmatch(r"\d{1,2}\.\d", stated):
             entry["compute_capability"] = stated

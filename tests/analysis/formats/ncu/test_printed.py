@@ -1,4 +1,4 @@
-"""Nsight Compute's tables, counted again with Python's own parser, and its reports through a program that stands in for ncu."""
+"""Nsight Compute's tables, counted again with Python's own parser."""
 
 import csv
 import json
@@ -10,15 +10,10 @@ import kernelscope as ks
 from kernelscope.analysis.device import counters, occupancy
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import captures
-from kernelscope.nsys_wrappers import find
 from tests.places import ROOT
 
 CORPUS = ROOT.parent / "shared/corpus/more"
 DETAILS = CORPUS / "petebachant__clima-gpu-profiling__results_ncu_baseline-details.csv"
-REPORTS = (
-    "NVIDIA__nsight-training__cuda_nsight_compute_sample_reports_CuVectorAddDrv",
-    "csl-iisc__gpu-profiling-tutorial__tiled_gemm_report",
-)
 HEAD = '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC",'
 KERNEL = '"{0}","12","python","127.0.0.1","{1}","1","7","(128, 1, 1)","(4, 2, 1)","0","9.0",'
 RAW = (
@@ -166,70 +161,6 @@ def test_metrics_go_to_a_timelines_kernels_by_name_grid_block_and_turn(tmp_path)
         bytes_of = trace.metrics[(trace.metrics["metric"] == "dram__bytes.sum").to_numpy()]
         assert dict(zip(bytes_of["kernel"], bytes_of["value"], strict=True)) == {0: 1.5e6, 2: 0.5e6}
         assert trace.diagnostics["launches with metrics and without a kernel on the timeline"] == 1
-
-
-# --- reports --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def report(tmp_path, monkeypatch):
-    monkeypatch.delenv("KERNELSCOPE_NCU", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setattr(find, "_PATTERNS", {**find._PATTERNS, "ncu": ()})
-    monkeypatch.setattr(find, "_IN_WHEELS", {})
-    path = tmp_path / "a.ncu-rep"
-    path.write_bytes(b"NVR\0\2\0\0\0" + b"\x7fELF" * 9)
-    return path
-
-
-def stand_in(tmp_path, monkeypatch, body):
-    program = tmp_path / "tools/ncu"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\nif [ \"$1\" = --version ]; then echo 'Version 2024.1.1.0 (build 1)'; exit; fi\n{body}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("KERNELSCOPE_NCU", str(program))
-
-
-def test_a_report_without_ncu_says_what_is_needed(report):
-    with pytest.raises(
-        EvidenceError, match=r"needs ncu,? .* KERNELSCOPE_NCU, or print it .* ncu --import a\.ncu-rep --csv --page raw"
-    ):
-        ks.read(report)
-
-
-def test_an_installed_ncu_prints_the_report(report, tmp_path, monkeypatch):
-    (tmp_path / "table").write_text(RAW)
-    stand_in(tmp_path, monkeypatch, f"[ \"$1 $3 $4 $5\" = '--import --csv --page raw' ] && /bin/cat {tmp_path}/table")
-    trace = ks.read(report)
-    assert trace.info["source"] == {"format": "ncu-report", "tool": "Nsight Compute", "version": "2024.1.1.0"}
-    assert len(trace.kernels) == 3
-
-
-def test_an_older_ncu_lacks_an_option(report, tmp_path, monkeypatch):
-    (tmp_path / "table").write_text(RAW)
-    stand_in(
-        tmp_path,
-        monkeypatch,
-        f"case \"$*\" in *print-units*) echo 'unrecognised option'; exit 1;; esac; /bin/cat {tmp_path}/table",
-    )
-    assert len(ks.read(report).kernels) == 3
-
-
-def test_an_ncu_that_fails_is_named(report, tmp_path, monkeypatch):
-    stand_in(tmp_path, monkeypatch, "echo '==ERROR== Failed to load report'; exit 1")
-    with pytest.raises(
-        EvidenceError, match=r"a\.ncu-rep: ncu 2024\.1\.1\.0 \(.*\) did not read it: ==ERROR== Failed to load report"
-    ):
-        ks.read(report)
-
-
-@pytest.mark.parametrize("name", REPORTS)
-def test_public_reports_are_known(name, report):
-    path = CORPUS / f"{name}.ncu-rep"
-    if not path.exists():
-        pytest.skip("needs ../shared/corpus")
-    with pytest.raises(EvidenceError, match="a report of Nsight Compute needs ncu"):
-        ks.read(path)
 
 
 @pytest.mark.parametrize(
