@@ -62,6 +62,7 @@ def notes(subject: Subject, kept: list[Advice]) -> list[str]:
     result += _outside_of_steps(subject)
     if "host-bound" not in [one.topic for one in kept]:
         result += host_calls.tiny(subject)
+    result += host_calls.first_use(subject)
     result += longest_gaps.on_host(subject)
     result += copies.loading(subject)
     result += mapped.notes(subject)

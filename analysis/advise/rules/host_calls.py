@@ -16,6 +16,8 @@ _OFTEN, _LAUNCH_NS = 1000, 5000  # kernels; what a launch takes on the host, ns
 _SHARE = 0.1  # of the sum of the device's work
 _NAMED = 3
 _NOTABLE = 0.02  # of the calls' time: longest calls that take more are told
+_SET_UP = 0.5  # of the calls' time
+_SETS_UP = f"{call_totals.ALLOCATIONS}|^(?:cuda|hip)SetDevice$|^cu(?:Ctx|DevicePrimaryCtx)"
 _TAKES = r"(?i)^(?:cuda|hip)Malloc|^cuMemAlloc"
 _UPLOADS = r"(?i)^cu(?:da)?MemcpyHtoD|^hipMemcpyHtoD", "host to device"
 _DOWNLOADS = r"(?i)^cu(?:da)?MemcpyDtoH|^hipMemcpyDtoH", "device to host"
@@ -90,6 +92,21 @@ def launches(subject: Subject) -> list[Advice]:
     remedy = "launch all kernels of a step as one graph (CUDA graph, HIP graph), or use fewer and larger kernels"
     title = "kernels are shorter than the calls that launch them"
     return [Advice("host-bound", title, spent - ns, _BESIDE, evidence, remedy, words.text(subject, _GRAPHS))]
+
+
+def first_use(subject: Subject) -> list[str]:
+    """Tell of a call that set up the device and took longer than all of its work."""
+    if subject.timeline:
+        return []
+    calls = call_totals.sums(subject.trace)
+    longest = (calls["ns"] - calls["later_ns"])[calls.index.str.contains(_SETS_UP).to_numpy(bool)].nlargest(1)
+    if longest.empty or longest.iloc[0] < max(subject.step_ns, _SET_UP * float(calls["ns"].sum())):
+        return []
+    ns = float(longest.iloc[0])
+    return [
+        f"the longest {longest.index[0]} took {words.duration(ns)}, all kernels and copies {words.duration(subject.step_ns)}: "
+        "the first such call of a program sets up the device (its context), once"
+    ]
 
 
 def tiny(subject: Subject) -> list[str]:

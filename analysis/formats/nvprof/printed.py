@@ -50,6 +50,7 @@ _NAMED = 3  # unreadable lines in notes
 _SHOWN = 160  # characters of a row in a message
 _CUT_DEVICE = 15  # characters to which nvprof's text cuts a device's name, losing its number
 _COARSE = 100  # rounding to more than one 100th of all times is told first
+_SECOND = 10**9  # finer rounding is that of calls, which the sum of kernels and copies does not hold
 _UNKNOWN_PROCESS = 0  # no process that uses a GPU has this id
 
 
@@ -481,7 +482,7 @@ def _explain(output: NvprofOutput, steps: dict[str, int], result: Trace) -> None
         info["notes"].append(f"printed times are rounded, at worst: {shown}; --csv -u ns prints them exactly")
     coarsest = max((step for what, step in steps.items() if what != "Start"), default=0)
     whole = int(result.kernels["duration_ns"].sum()) + int(result.copies["duration_ns"].sum())
-    if 0 < whole < coarsest * _COARSE:
+    if coarsest >= _SECOND and 0 < whole < coarsest * _COARSE:
         info.setdefault("warnings", []).append(
             f"a time is printed to {coarsest / 1e9:,g} s only, as in 2.4e+03s, of {whole / 1e9:,.0f} s in all: further digits of "
             "sums tell nothing; --csv -u ns prints times exactly"

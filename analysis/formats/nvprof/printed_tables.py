@@ -305,5 +305,7 @@ def _checked(table: pd.DataFrame, unread: list[str], titles: list[str]) -> tuple
 
 
 def _is_remark(line: str) -> bool:
-    """Return whether a line is one of nvprof's remarks, which are not rows: legends, totals of faults, empty results."""
-    return bool(re.match(r"\s*(?:No \w+(?: \w+)? were|Total CPU|Total remote|\w+: [A-Z][a-z]+ |This can happen)", line))
+    """Return whether a line is no row: nvprof's legends, totals of faults, empty results, or the end of code in Markdown."""
+    return bool(
+        re.match(r"\s*(?:No \w+(?: \w+)? were|Total CPU|Total remote|\w+: [A-Z][a-z]+ |This can happen|(?:```|~~~)\s*$)", line)
+    )

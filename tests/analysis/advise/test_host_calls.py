@@ -26,6 +26,31 @@ def test_allocation_in_the_loop(advised):
     assert found["evidence"] == ["500 x cudaMalloc (250 ms), 500 x cudaFree (50.0 ms)."]
 
 
+SET_UP = """\
+==1== Profiling result:
+            Type  Time(%)      Time     Calls       Avg       Min       Max  Name
+ GPU activities:  100.00%  2.0000ms         1  2.0000ms  2.0000ms  2.0000ms  step(float*)
+      API calls:   97.00%  {total}         7  {each}  7.0000us  {longest}  {name}
+                    3.00%  2.1000ms         1  2.1000ms  2.1000ms  2.1000ms  cudaDeviceSynchronize
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "longest", "told"),
+    [("cudaMalloc", "69.000ms", True), ("cudaMalloc", "10.000ms", False), ("cudaMemcpy", "69.000ms", False)],
+)
+def test_a_call_that_sets_up_the_device_is_told(tmp_path, name, longest, told):
+    path = tmp_path / "log.txt"
+    path.write_text(SET_UP.format(total="70.000ms", each="10.000ms", longest=longest, name=name))
+    notes = ks.advise(path)["notes"]
+    said = (
+        "the longest cudaMalloc took 69.0 ms, all kernels and copies 2.00 ms: the first such call of a program sets up the "
+        "device (its context), once"
+    )
+    assert (said in notes) is told
+    assert any("sets up the device" in note for note in notes) is told
+
+
 def test_launches_that_take_longer_than_kernels(advised):
     found = advised([("tiny(int)", 1000, 2.0)], [("cudaLaunchKernel", 1000, 5.0)])
     one = found["kernels are shorter than the calls that launch them"]

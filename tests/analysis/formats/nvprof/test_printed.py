@@ -328,6 +328,21 @@ def test_times_of_few_digits_are_a_warning(tmp_path):
     assert "warnings" not in read_text(tmp_path, HEADER + row.format(*["2400.10s"] * 4)).info
 
 
+def test_the_end_of_code_in_markdown_is_no_row(tmp_path):
+    row = " GPU activities:  100.00%  125.63us         1  125.63us  125.63us  125.63us  k\n"
+    trace = read_text(tmp_path, f"# notes\n```\n{HEADER}{row}```\nand so on\n")
+    assert trace.kernels["duration_ns"].tolist() == [125_630]
+    assert not trace.diagnostics
+
+
+def test_rounding_of_long_calls_is_no_rounding_of_short_kernels(tmp_path):
+    rows = (
+        " GPU activities:  100.00%  125.63us         1  125.63us  125.63us  125.63us  k\n"
+        "      API calls:   98.00%  536.54ms         7  76.648ms  7.3030us  534.91ms  cudaMalloc\n"
+    )
+    assert "warnings" not in read_text(tmp_path, HEADER + rows).info
+
+
 def test_old_versions_and_several_processes(tmp_path):
     part = """\
 ==PID== NVPROF is profiling process PID, command: ./a.out
