@@ -38,6 +38,7 @@ _SECTIONS = (
 _OTHER_NAMES = {"Trace result": "Profiling result"}  # where metrics or events precede it
 _COUNTERS = ("Metric result", "Event result")
 _COUNTER = r'\s*\d+ {2,}\S|"(?:[^"]|""){1,200}","(?:[^"]|""){1,9000}",\d+,"'  # in CSV the device and the kernel come first
+_END = r"\s*(?:```|~~~)?\s*"  # of a table: a blank line, or the end of code in Markdown
 _BANNER = rf"(?:(?<!=)={{2,}}(?P<process>\d+)={{2,}}|^\s*={{4,}}) +(?P<section>{_SECTIONS})\b"
 _PROFILED = r"(?<!=)={2,}(\d+)={2,} NVPROF is profiling process (\d+)"
 _HEADER = r'^\s*"?(?:(?:Type"?(?:,|\s+)"?)?Time\(%\)|Start"?(?:,|\s+)"?Duration|Count\s+Avg Size|Device"?,"?Count)'
@@ -217,7 +218,7 @@ def _table(lines: Sequence[str], blocks: list[_Block], place: _PrintedPlace) -> 
     after: list[str] = []
     for block in blocks:
         body = [line.rstrip("\r") for line in lines[block.first : block.end]]
-        stop = next((number for number, line in enumerate(body) if not line.strip()), len(body))
+        stop = next((number for number, line in enumerate(body) if re.fullmatch(_END, line)), len(body))
         inside += body[:stop]
         after += [line for line in body[stop:] if line.strip()]
     table, unread = rows_of(inside, titles)
@@ -305,7 +306,5 @@ def _checked(table: pd.DataFrame, unread: list[str], titles: list[str]) -> tuple
 
 
 def _is_remark(line: str) -> bool:
-    """Return whether a line is no row: nvprof's legends, totals of faults, empty results, or the end of code in Markdown."""
-    return bool(
-        re.match(r"\s*(?:No \w+(?: \w+)? were|Total CPU|Total remote|\w+: [A-Z][a-z]+ |This can happen|(?:```|~~~)\s*$)", line)
-    )
+    """Return whether a line is one of nvprof's remarks, which are not rows: legends, totals of faults, empty results."""
+    return bool(re.match(r"\s*(?:No \w+(?: \w+)? were|Total CPU|Total remote|\w+: [A-Z][a-z]+ |This can happen)", line))
