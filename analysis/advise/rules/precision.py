@@ -200,7 +200,7 @@ def mixed(subject: Subject) -> list[Advice]:
     return [
         Advice(
             "mixed precision",
-            "the step computes in 32-bit types",
+            "products are computed in 32-bit types",
             saves * kept,
             rates.estimate,
             [

@@ -12,7 +12,7 @@ from tests.analysis.formats.torch_table.made import NEW, printed, row
 OWN = "most of the time is the program's own, outside of PyTorch's operators"
 DISPATCH = "much of the time is Python between many small operators"
 BFLOAT16 = "products take most of the time; if they compute in float32, bfloat16 may halve it"
-MIXED = "the step computes in 32-bit types"
+MIXED = "products are computed in 32-bit types"
 DOUBLE = "kernels compute in float64"
 MIGRATIONS = "kernels wait while pages of unified memory are moved to the device"
 BOTH_WAYS = "copy in both directions at once"

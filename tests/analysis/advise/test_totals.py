@@ -96,11 +96,11 @@ def test_other_products_are_not_in_vain(kernels, hardware):
 def test_faster_arithmetic_does_not_shorten_page_faults():
     kernel = [("volta_sgemm_128x64_nn", "gemm", "f32", 1, 2265)]
     found = pieces(summary(kernel, hardware="Tesla V100-PCIE-16GB", faults=1173))
-    mixed = found["the step computes in 32-bit types"]
+    mixed = found["products are computed in 32-bit types"]
     assert next(iter(found)) == "kernels wait for page faults of unified memory"
     assert mixed["saves_ns"] == pytest.approx((2265 - 1173) * 0.75 * 1e6, rel=0.01)
     assert any("1.17 s are page faults" in sentence for sentence in mixed["evidence"])
-    without = pieces(summary(kernel, hardware="Tesla V100-PCIE-16GB"))["the step computes in 32-bit types"]
+    without = pieces(summary(kernel, hardware="Tesla V100-PCIE-16GB"))["products are computed in 32-bit types"]
     assert without["saves_ns"] == pytest.approx(2265 * 0.75 * 1e6, rel=0.01)
     assert not any("page faults" in sentence for sentence in without["evidence"])
 

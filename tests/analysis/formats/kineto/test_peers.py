@@ -32,7 +32,7 @@ def test_the_longest_kernels_are_those_of_the_plugin():
 
 def test_its_two_recommendations_come_first():
     first, second = advise.advise(TRACE)["advice"][:2]
-    assert (first["title"], second["title"]) == ("the step waits for its batch", "the step computes in 32-bit types")
+    assert (first["title"], second["title"]) == ("the step waits for its batch", "products are computed in 32-bit types")
     assert first["saves_ns"] / 177_592_167 == pytest.approx(0.334, abs=0.005)
 
 
