@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kernelscope.analysis.accounting import inclusive
+from kernelscope.analysis.accounting import inclusive, moved_pages
 from kernelscope.analysis.accounting.amounts import duration
 from kernelscope.analysis.accounting.breakdowns import Breakdown, breakdowns
 from kernelscope.analysis.accounting.host_rows import summed_up
@@ -179,11 +179,15 @@ def _hint_of_devices(trace: Trace) -> None:
 
 
 def _hint_of_page_faults(trace: Trace) -> None:
-    """Say how long kernels waited for page faults of unified memory, which have no row of their own."""
+    """Say how long kernels waited for page faults and moves of unified memory, which have no row of their own in totals."""
     found = page_faults.of(trace)
     if found.ns:
         took = f"{duration(found.ns)} in {found.groups:,} {'group' if found.groups == 1 else 'groups'}"
         print(f"kernelscope: kernels wait for page faults of unified memory: {took}, included in their time", file=sys.stderr)
+    moves = trace.copies[moved_pages.within_kernels(trace)] if not trace.has_timeline() else trace.copies[:0]
+    if len(moves):
+        took = f"{int(moves['count'].sum()):,} ({duration(int(moves['duration_ns'].sum()))})"
+        print(f"kernelscope: moves of unified memory are part of the kernels' time, not of the sum: {took}", file=sys.stderr)
 
 
 def _hint(window: str) -> None:

@@ -147,6 +147,8 @@ def _largest(result: Result) -> str:
 
     Empty if causes that hide each other are listed first.
     """
+    if _host_leads(result):
+        return ""
     if result.get("calls"):
         return f"; {head(str(result['calls']))}"
     shown, whole = scale(result), total(result)
@@ -191,6 +193,9 @@ def _difference(result: Result) -> str:
         what = "Operators" if _by_operators(result) else "Kernels and copies"
         what = "Layers of an iteration" if all(result[side].get("iteration") for side in SIDES) else what
         what = "Functions" if all(result[side].get("counted") == "functions" for side in SIDES) else what
+        if _host_leads(result):
+            host = _of_host(result)
+            return f"{host}, while its {what[:1].lower()}{what[1:]} add up to {much}: {_steps(result, shown)}"
         return f"{what} of {b} add up to {much}: {_steps(result, shown)}"
     verb = "slower" if delta > 0 else "faster"
     low, high = result.get("wall_interval_ns") or (delta, delta)
@@ -207,6 +212,25 @@ def _difference(result: Result) -> str:
 def adds_up(result: Result) -> bool:
     """Return whether both sides are totals: sums of durations, which are not the time of a program."""
     return all(result[side].get("basis") == "totals" for side in SIDES)
+
+
+def _host_leads(result: Result) -> bool:
+    """Return whether the answer begins with the host: by its time the other side is slower, and by more."""
+    return bool(result.get("host_ns")) and adds_up(result) and not _is_close(result)
+
+
+def _is_close(result: Result) -> bool:
+    """Return whether the difference of sides without an interval is so small that noise may be as large."""
+    close = abs(total(result)) < CLOSE * (result["a"].get("step_ns") or 0)
+    return result.get("significant") is False or (not result.get("wall_interval_ns") and close)
+
+
+def _of_host(result: Result) -> str:
+    """Return how much longer or shorter the host takes: B takes 79.5 ms longer on the host (50.7 ms → 130 ms)."""
+    before, after = result["host_ns"]
+    times = f"{units.duration(before)} \u2192 {units.duration(after)}"
+    longer = "longer" if after > before else "less"
+    return f"{names(result)[1]} takes {units.duration(abs(after - before))} {longer} on the host ({times})"
 
 
 def _by_operators(result: Result) -> bool:
@@ -404,6 +428,7 @@ def brief(result: Result) -> tuple[str, str]:
     """Return the title, and the answer in few words with the largest cause."""
     found, _ = causes(result)
     much = f"{units.signed(result['wall_delta_ns'])}{_per(result)}"
+    much = f"{_of_host(result)}; {much}" if _host_leads(result) else much
     if result.get("abstained"):
         return title(result), f"{much}; no cause is named: {printable(result['abstained'], SENTENCE)}"
     if not found:

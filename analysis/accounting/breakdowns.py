@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.accounting import kernel_summary, levels
+from kernelscope.analysis.accounting import kernel_summary, levels, moved_pages
 from kernelscope.analysis.accounting import partition as parts
 from kernelscope.analysis.accounting.cell_labels import KERNELS, CellLabels, Texts
 from kernelscope.analysis.accounting.statistics import mean_step_ns
@@ -261,10 +261,14 @@ def _context(info: dict[str, Any]) -> dict[str, Any]:
 
 
 def totals_cells(trace: Trace) -> pd.DataFrame:
-    """Return the device work of a source of totals as cells: partition.KEYS, count and duration_ns."""
+    """Return the device work of a source of totals as cells: partition.KEYS, count and duration_ns.
+
+    Without moves of pages that are part of the kernels' time.
+    """
     kernels = trace.kernels.rename(columns={"name": "kernel"})
-    copies = pd.DataFrame({"cause": levels.DEVICE + trace.copies["operation"].astype("string").map(levels.copy_name)})
-    rows = pd.concat([kernels, copies.join(trace.copies[list(_OF_ROWS)])])
+    beside = trace.copies[~moved_pages.within_kernels(trace)]
+    copies = pd.DataFrame({"cause": levels.DEVICE + beside["operation"].astype("string").map(levels.copy_name)})
+    rows = pd.concat([kernels, copies.join(beside[list(_OF_ROWS)])])
     return rows.reset_index(drop=True).reindex(columns=[*levels.KEYS, *_OF_ROWS])
 
 

@@ -18,14 +18,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.accounting import idle_causes
+from kernelscope.analysis.accounting import idle_causes, moved_pages
 from kernelscope.analysis.accounting.amounts import duration
 from kernelscope.analysis.accounting.interruptions import Interruptions, interruptions
 from kernelscope.analysis.accounting.levels import OUTSIDE_OF_STEPS
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.steps.model import critical_device
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.trace import Trace, intervals, page_faults
+from kernelscope.analysis.trace import Trace, intervals
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
@@ -290,7 +290,7 @@ def _of_totals(trace: Trace) -> DeviceAccount:
     A kernel waits while page faults move its pages, so the time of these moves is part of the kernel's.
     """
     kernels, copies = trace.kernels, trace.copies
-    within = (copies["operation"] == page_faults.UNIFIED).fillna(False).to_numpy(bool) & bool(page_faults.of(trace).ns)
+    within = moved_pages.within_kernels(trace)
     hidden, copies = copies[within], copies[~within]
     rows = kernels[list(_OF_KERNELS)].astype("string").assign(part=np.where(_communicates(kernels), COMMUNICATION, COMPUTE))
     moved = pd.DataFrame({"part": COPY, "kind": copies["operation"].astype("string"), "name": copies["memory"].astype("string")})

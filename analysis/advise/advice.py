@@ -23,7 +23,7 @@ from kernelscope.analysis.accounting.device_account import (
     OUTSIDE,
     account,
 )
-from kernelscope.analysis.advise import host_account, words
+from kernelscope.analysis.advise import host_account, onnx_notes, words
 from kernelscope.analysis.advise.model import LEAST_ON_DEVICE, LEAST_ON_HOST, Advice
 from kernelscope.analysis.advise.notes import mostly_captures, notes
 from kernelscope.analysis.advise.rules import (
@@ -95,6 +95,7 @@ _BY_PLACE = {
 }  # fmt: skip
 # If only layers were recorded, computing cannot be separated from dispatch
 _BY_LAYER = {idle_causes.OPERATOR: "between layers", idle_causes.RANGE: "in layers", idle_causes.PROGRAM: "outside of layers"}
+_OUTSIDE_OF_NODES = "outside of nodes"  # of ONNX Runtime
 _PREPARING = "preparing input"
 PARTS = tuple(
     dict.fromkeys(
@@ -106,6 +107,7 @@ PARTS = tuple(
             _DISPATCH,
             _PREPARING,
             IN_FUNCTIONS,
+            _OUTSIDE_OF_NODES,
             *_BY_PLACE.values(),
             *_BY_LAYER.values(),
         ]
@@ -177,9 +179,10 @@ def of_subject(subject: Subject) -> dict[str, Any]:
 
 
 def _batch(subject: Subject) -> int | None:
-    """Return the samples of a step; None if unknown."""
+    """Return the samples of a step; None if unknown, or if the only step says nothing about how many are computed in a second."""
     batch = subject.trace.info.get("batch")
-    return batch if type(batch) is int and batch > 0 and subject.per == STEPS else None
+    known = type(batch) is int and batch > 0 and subject.per == STEPS
+    return batch if known and not onnx_notes.is_first_run(subject) else None
 
 
 def _few(subject: Subject) -> int | None:
@@ -198,6 +201,8 @@ def _longest(subject: Subject) -> dict[str, Any] | None:
         kernels = kernels.assign(kind=kernels["kind"].astype("string").mask(own, processor_tables.OUTSIDE))
     by_kind = subject.on_host and subject.trace.info.get("counted") != "functions"
     first = _largest(kernels, "kind" if by_kind else "name", 1)
+    if first and first[0]["name"] == "unknown":  # a kind that tells nothing; one kernel may
+        first = _largest(kernels, "name", 1)
     least = _LONG if subject.timeline or subject.on_host else _LONG_OF_TOTALS
     if not first or first[0]["time_ns"] < least * subject.step_ns:
         return None
@@ -229,6 +234,7 @@ def parts(subject: Subject) -> list[dict[str, Any]]:
     sums: dict[str, int] = {}
     loading = (subject.rows["phase"] == "data").fillna(False).to_numpy(bool) & subject.on_host
     rows = subject.rows.assign(cause=subject.rows["cause"].mask(loading, idle_causes.FETCHING))
+    rows["cause"] = rows["cause"].mask(rows.index.isin(onnx_notes.outside_of_nodes(subject).index), _OUTSIDE_OF_NODES)
     computes = (rows["part"] == COMPUTE).to_numpy(bool)
     of_engine = layouts.of_engine(subject, rows)
     rows["part"] = rows["part"].mask(computes & _copies(rows), COPY).mask(computes & _unprinted(rows), UNPRINTED)
@@ -257,6 +263,8 @@ def _unprinted(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
 
 def _idle(subject: Subject, cause: str) -> str:
     """Name time in which nothing computes; where no computation was recorded, name it by where the host was."""
+    if cause == _OUTSIDE_OF_NODES:
+        return cause
     if cause == idle_causes.UNSEEN and (subject.on_host or subject.unrecorded):
         return _UNRECORDED
     by_place = _BY_PLACE if subject.unrecorded else _BY_LAYER if subject.untraced else {}

@@ -9,6 +9,7 @@ from kernelscope.analysis.advise.model import LEAST_ON_DEVICE, Advice
 from kernelscope.analysis.advise.rules import (
     copies,
     counters,
+    first_executions,
     functions,
     host_calls,
     line_profiles,
@@ -65,6 +66,7 @@ def notes(subject: Subject, kept: list[Advice]) -> list[str]:
     result += host_calls.first_use(subject)
     result += longest_gaps.on_host(subject)
     result += copies.loading(subject)
+    result += first_executions.notes(subject)
     result += mapped.notes(subject)
     result += counters.notes(subject)
     result += onnx_graph.notes(subject)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.accounting import idle_causes
+from kernelscope.analysis.accounting import idle_causes, moved_pages
 from kernelscope.analysis.accounting.breakdowns import Breakdown, breakdowns
 from kernelscope.analysis.accounting.device_account import (
     ALL,
@@ -59,8 +59,6 @@ _USUAL = ("cuda", "cpu", ALL)
 _ELSEWHERE = "on another accelerator"
 VLLM = "vllm"  # serves models; its programs have PyTorch's operators, too
 _OF_VLLM = r"(?i)\bvllm\b|^vllm"
-_PREFETCHES = r"^cudaMemPrefetch"
-_MANY_MOVES, _SMALL_MOVE = 100, 512_000  # moves of unified memory that answer page faults: how many, and bytes of each
 _LAUNCHES = r"(?i)launch|memcpy|memset"
 _NOTHING_RAN = (
     "nothing ran while the profiler was active, though it recorded the calls of the device's API: check its schedule (wait, "
@@ -300,32 +298,13 @@ def of_trace(trace: Trace, path: str, request: Request | None = None) -> Subject
         lengths=done.lengths if done.basis == "steps" else done.lengths[:0],
         by_step=done.by_window if done.basis == "steps" else None,
     )  # fmt: skip
-    if totals:
-        _leave_out_migrations(result)
+    if totals and not page_faults.of(trace).ns:  # else the time of the faults themselves is known
+        result.migrations = trace.copies[moved_pages.within_kernels(trace)]
     if len(result.inside_steps(trace.calls)):  # waiting can explain no more idle time than the host waits
         waits = result.waiting_calls
         lasted = float((waits["end_ns"] - waits["start_ns"]).sum())
         result.waited_ns = min(result.waited_ns, round(lasted / max(result.count, 1)))
     return result
-
-
-def _leave_out_migrations(subject: Subject) -> None:
-    """Take moves of unified memory that answer a kernel's page faults out of totals: the kernel waits for them.
-
-    They are many and small. The host, and cudaMemPrefetchAsync, move blocks of up to 2 MiB. Moves to the host answer its own
-    page faults, between kernels.
-    """
-    rows = subject.rows
-    if "bytes" not in rows or subject.trace.totals["name"].astype("string").str.contains(_PREFETCHES).any():
-        return
-    mean = rows["bytes"].astype("Float64") / rows["count"]
-    mine = (rows["part"] == COPY) & (rows["kind"] == page_faults.UNIFIED) & (rows["name"] == "host to device")
-    chosen = (mine & (rows["count"] >= _MANY_MOVES) & (mean > 0) & (mean < _SMALL_MOVE)).fillna(False).to_numpy(bool)
-    moved = int(rows["time_ns"][chosen].sum())
-    computing = int(rows["time_ns"][(rows["part"] == COMPUTE).to_numpy(bool)].sum())
-    if moved and moved <= computing:
-        subject.migrations = rows[chosen]
-        subject.rows, subject.step_ns = rows[~chosen], subject.step_ns - moved
 
 
 def _place(trace: Trace, device: str) -> str:

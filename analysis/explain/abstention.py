@@ -6,7 +6,7 @@ from kernelscope.analysis.accounting import fairness
 from kernelscope.analysis.accounting.breakdowns import layer_labels
 from kernelscope.analysis.accounting.cell_labels import NO_LAYER
 from kernelscope.analysis.accounting.levels import OPAQUE_GRAPH, OUTSIDE, UNSEEN
-from kernelscope.analysis.explain import again, noise, program
+from kernelscope.analysis.explain import again, noise, onnx_nodes, program
 from kernelscope.analysis.explain.model import Case, Side
 
 LEAST_COVERAGE = 0.8
@@ -91,6 +91,11 @@ def reason(case: Case, force: bool) -> tuple[str, str] | None:
                 f"only {known:.0%} of the time of {side.name} could be attributed (at least {LEAST_COVERAGE:.0%} is needed)",
                 _to_attribute(side),
             )
+    if not force and onnx_nodes.unlike(a, b):
+        return (
+            "the sides have next to no node in common, so their times say nothing about a cause",
+            "record the same model on both sides; kernelscope breakdown shows what each side ran",
+        )
     failed = [] if force else unfair(a, b)
     if failed:
         return f"the two sides did not do the same work: {'; '.join(failed)}", "make them equal, or explain with --force"

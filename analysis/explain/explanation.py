@@ -8,12 +8,13 @@ from typing import Any
 import pandas as pd
 
 from kernelscope.analysis.accounting import fairness
-from kernelscope.analysis.explain import abstention, again, causes, changed_lines, claims, noise, sides
+from kernelscope.analysis.explain import abstention, again, causes, changed_lines, claims, noise, onnx_nodes, sides
 from kernelscope.analysis.explain.account import account as make_account
 from kernelscope.analysis.explain.account import parts
 from kernelscope.analysis.explain.alignment import align
 from kernelscope.analysis.explain.causes import changed_code, other_work, work
 from kernelscope.analysis.explain.model import Account, Case, Match, Side
+from kernelscope.analysis.formats.onnxruntime import first_run
 from kernelscope.analysis.trace import plain
 from kernelscope.analysis.trace.notebook import Shown
 
@@ -34,7 +35,7 @@ def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force
     instrumentation_ns == wall_delta_ns.
     """
     a, b = sides.with_distinct_names(a, b)
-    differs = sides.same_work(a, b)
+    differs = [*sides.same_work(a, b), *onnx_nodes.unlike(a, b)]
     if not force:
         sides.refuse_different_work(a, b)
     matches = align(a.layers, b.layers, dict(mapping) if mapping else None)
@@ -44,13 +45,14 @@ def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force
     abstained = abstention.reason(case, force)
     result = []
     if abstained is None:
-        suspicions = [suspicion for rule in causes.rules() for suspicion in rule(case)]
+        suspicions = [suspicion for rule in causes.rules(onnx_nodes.both_compute(a, b)) for suspicion in rule(case)]
         result = claims.settle(case, suspicions)
     restless = noise.restless(case.a, case.b, account.restarts)
     findings = [claims.as_dict(finding, account) for finding in result]
-    if restless is not None or unmatched(case) > MOST_UNMATCHED:
+    if restless is not None or unmatched(case) > MOST_UNMATCHED or _first_runs(case):
         findings = [{**finding, "confidence": _LOWER[finding["confidence"]]} for finding in findings]
-    if account.wall.significant is False:  # processor time shows that something changed, not how much longer a step is
+    if account.wall.significant is False or onnx_nodes.doubt(a, b):
+        # processor time shows that something changed, not how much longer a step is; other models differ in all
         findings = [{**finding, "confidence": "low"} for finding in findings]
     findings = [{**one, "confidence": "low"} if changed_lines.elsewhere(case, one["cause"]) else one for one in findings]
     for finding in findings[:1]:
@@ -200,10 +202,21 @@ def _notes(case: Case) -> list[str]:
         notes.append(
             f"{unmatched(case):.0%} of the layers' time is in layers without a counterpart: --map tells which correspond"
         )
+    doubt = onnx_nodes.doubt(a, b)
+    notes += [doubt] if doubt and not onnx_nodes.unlike(a, b) else []
+    if first := _first_runs(case):
+        notes.append(
+            f"only the first run of the session was recorded in {' and '.join(first)}: {first_run.SETS_UP}; record several"
+        )
     for side in (a, b):
         if not side.layers:
             notes.append(f"{side.name}: the capture names no layers, so kinds and kernels are explained")
     return notes
+
+
+def _first_runs(case: Case) -> list[str]:
+    """Return the sides of which only the first run of a session was recorded."""
+    return [side.name for side in (case.a, case.b) if first_run.is_alone(side.trace)]
 
 
 def _of_recordings(case: Case) -> list[str]:

@@ -20,9 +20,10 @@ from kernelscope.analysis.files import markdown, stream
 pc: Any = pyarrow.compute
 read_delimited: Any = pyarrow.csv.read_csv
 
-# powers of ten that convert a unit into ns; nsys and nvprof write these units, old nsys the words
+# powers of ten that convert a unit into ns; nsys and nvprof write these units, old nsys the words, people also a Greek mu
 TIME_POWERS = {
-    "ns": 0, "nsec": 0, "nanoseconds": 0, "us": 3, "\u00b5s": 3, "usec": 3, "ms": 6, "msec": 6, "s": 9, "sec": 9, "seconds": 9,
+    "ns": 0, "nsec": 0, "nanoseconds": 0, "us": 3, "\u00b5s": 3, "\u03bcs": 3, "usec": 3, "ms": 6, "msec": 6,
+    "s": 9, "sec": 9, "seconds": 9,
 }  # fmt: skip
 # nsys writes KB, MB and GB for powers of 1000, and KBi or KiB for powers of 1024 (its help on formats)
 DECIMAL_SIZES = {
@@ -35,7 +36,7 @@ BINARY_SIZES = {"b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
 
 _NUMBER = (
     r"^\s*(?P<whole>\d{1,3}(?:,\d{3})+|\d{1,18})(?:\.(?P<fraction>\d{0,17}))?(?:[eE](?P<exponent>[-+]?\d{1,2}))?"
-    "\\s*(?P<unit>[A-Za-z\u00b5]{0,12})\\s*$"
+    "\\s*(?P<unit>[A-Za-z\u00b5\u03bc]{0,12})\\s*$"
 )
 _DIGITS = 18  # an int64 can hold any number with this many
 _JOINED_LINES = 50  # of a name with line ends

@@ -14,6 +14,7 @@ from pathlib import Path
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head, read_head
 from kernelscope.analysis.files.packed import plain_file
+from kernelscope.analysis.formats import foreign_texts
 from kernelscope.analysis.trace import Trace
 
 _SHORT = 4096  # bytes: a trace with at least one event shows its signs before that
@@ -52,6 +53,11 @@ _FOREIGN_TEXTS = (
     (
         r'^[ *#]*(?:"Device","Kernel",)?"?Invocations"?[ ,]+"?(?:Metric|Event) Name"?\b',
         "hardware metrics and events of nvprof, which have no times; record the program once more without --metrics and --events",
+    ),
+    (
+        r"\bSelf \w+ time total:[\s*]*\d",
+        "only the sums below a table of torch.profiler; needed are its titles and rows, too (Name, Self CPU or Self CUDA, # of "
+        "Calls), with the unit of times in titles or cells",
     ),
     (
         r"^BACKEND_\w+ \| \d+ Hostnames? \||^Device profiling \| \d+ Hostnames? \|",
@@ -178,7 +184,7 @@ def _likely(head: Head) -> str:
         return f": it is a SQLite database with the tables {', '.join(sorted(head.tables)[:4])}, ..."
     result = next((what for sign, what in _FOREIGN_SIGNS if sign in head.content[:4096]), None)
     result = result or next((what for start, what in _FOREIGN_STARTS if re.match(start, head.content)), None)
-    result = result or _foreign_text(head) or _ncu_text(head) or _cut_json(head) or _events(head)
+    result = result or _ncu_text(head) or _foreign_text(head) or _cut_json(head) or _events(head)
     return f": it seems to be {result}" if result else ""
 
 
@@ -186,7 +192,8 @@ def _foreign_text(head: Head) -> str | None:
     """Return what a text of a tool is that no format reads; None for other files."""
     if not head.is_text:
         return None
-    return next((what for pattern, what in _FOREIGN_TEXTS if re.search(pattern, head.text, re.MULTILINE)), None)
+    known = next((what for pattern, what in _FOREIGN_TEXTS if re.search(pattern, head.text, re.MULTILINE)), None)
+    return known or foreign_texts.told(head.text)
 
 
 def _events(head: Head) -> str | None:

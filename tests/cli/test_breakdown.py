@@ -88,6 +88,16 @@ def test_how_long_kernels_wait_for_page_faults_is_said(capsys, tmp_path):
     assert [row["duration_ns"] for row in json.loads(out)["rows"]] == [3_255_700], "no row of its own"
 
 
+def test_moves_of_unified_memory_are_told_beside_the_sum(capsys, tmp_path):
+    path = tmp_path / "nvprof.txt"
+    moves = "    5030  39.087KB  4.0000KB  940.00KB  192.0000MB  2.770710ms  Host To Device\n"
+    path.write_text(UNIFIED_MEMORY.replace("      12     ", f"{moves}      12     "))
+    status, out, err = shown(capsys, path, "--by", "kernel", "--format", "json")
+    assert status == 0
+    assert "moves of unified memory are part of the kernels' time, not of the sum: 5,030 (2.77 ms)" in err
+    assert [(row["duration_ns"], row["share"]) for row in json.loads(out)["rows"]] == [(3_255_700, 1.0)]
+
+
 def test_only_what_a_range_holds(capsys):
     path = corpus(NSYS)
     trace = ks.read(path)

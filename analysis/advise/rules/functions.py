@@ -19,6 +19,11 @@ from kernelscope.analysis.explain.function_kinds import DEVICE, FRAMEWORK, LOADE
 _LEAST = 0.1  # of the time: functions with less get no advice
 _HOLDS, _ALL = 0.3, 0.98  # of the time: a function in between is a part of the program, one with more is all of it
 _NAMED = 3
+_OWN = re.compile(r"^[^<{]+\.py: (?!<)")  # functions of Python, not built-in ones or modules
+_SMALL, _SMALL_WAIT = 0.02, 0.04  # of the time: smaller parts with a known remedy are noted from here on
+_TRANSFORMS = r"(?:^|/)(?:functional|_functional_\w+|transforms)\.py: (?:to_tensor|pil_to_tensor|resize|crop)$"
+_FUSED = "foreach=True or fused=True of torch.optim's optimizers updates many tensors at once"
+_BY_TENSOR = r"(?:^|/)\w+\.py: _single_tensor_\w+$"
 _INSIDE = 0.5  # of a loader's time: samples that take as much are what it does
 _FRAMES = re.compile(
     r"^(?:builtins\.)?(?:exec|eval|next|map)$|<module>|"
@@ -54,12 +59,43 @@ def notes(subject: Subject) -> list[str]:
         texts = (f"{words.kernel(name)} {ns / subject.step_ns:.1%}" for name, ns in named[["name", "whole_ns"]].to_numpy())
         nested = "; these may be nested" if len(named) > 1 else ""
         result.append(f"with what they call, of {words.duration(subject.step_ns)}: {', '.join(texts)}{nested}")
+    result += [*_longest_itself(subject, table, set(named["name"])), *_smaller(subject, table)]
     own = table[(table["name"].str.contains(FRAMEWORK) & ~table["name"].str.contains(DEVICE.pattern)).to_numpy(bool)]
     if (ns := int(own["own_ns"].sum())) >= _LEAST * subject.step_ns:
         result.append(
             f"functions of the framework itself take {words.share(subject, ns)}: {_listed(subject, own, 'own_ns')}. That is work "
             "of its libraries or of a device that they wait for: record with torch.profiler, or use `kernelscope profile`"
         )
+    return result
+
+
+def _longest_itself(subject: Subject, table: pd.DataFrame, named: set[str]) -> list[str]:
+    """Name the function of Python whose own code takes longest, unless that is little or it is already named."""
+    mine = table[(table["name"].str.contains(_OWN) & ~table["name"].str.contains(FRAMEWORK)).to_numpy(bool)].nlargest(1, "own_ns")
+    if mine.empty or mine["own_ns"].iloc[0] < _LEAST * subject.step_ns or mine["name"].iloc[0] in named:
+        return []
+    one = mine.iloc[0]
+    whole = words.share(subject, one["whole_ns"])
+    also = f"; with what it calls {whole}" if one["whole_ns"] > one["own_ns"] else ""
+    return [f"most time in its own code, of functions of Python: {_listed(subject, mine, 'own_ns')}{also}"]
+
+
+def _smaller(subject: Subject, table: pd.DataFrame) -> list[str]:
+    """Name parts that are too small for advice of their own and have a known remedy."""
+    samples = (table["name"].str.contains(SAMPLE) & ~table["name"].str.contains(NO_SAMPLE)) | table["name"].str.contains(
+        _TRANSFORMS
+    )
+    known = (
+        (samples, "whole_ns", _SMALL, "work on single samples in this process", LOADER.remedy),
+        (table["name"].str.contains(_BY_TENSOR), "whole_ns", _SMALL, "the optimizer's update, tensor by tensor", _FUSED),
+        *((table["name"].str.contains(kind.pattern), "own_ns", _SMALL_WAIT, kind.what, kind.remedy) for kind in WAITS),
+    )
+    result = []
+    for chosen, column, least, what, remedy in known:
+        mine = table[chosen.to_numpy(bool)].nlargest(1, column)
+        part = float(mine[column].iloc[0]) / subject.step_ns if len(mine) else 0.0
+        if least <= part < _LEAST:
+            result.append(f"{_listed(subject, mine, column)}: {what}; {remedy.partition('. ')[0]}")
     return result
 
 

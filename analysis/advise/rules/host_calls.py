@@ -99,7 +99,7 @@ def first_use(subject: Subject) -> list[str]:
     if subject.timeline:
         return []
     calls = call_totals.sums(subject.trace)
-    longest = (calls["ns"] - calls["later_ns"])[calls.index.str.contains(_SETS_UP).to_numpy(bool)].nlargest(1)
+    longest = (calls["ns"] - calls["later_ns"])[np.asarray(calls.index.str.contains(_SETS_UP), dtype=bool)].nlargest(1)
     if longest.empty or longest.iloc[0] < max(subject.step_ns, _SET_UP * float(calls["ns"].sum())):
         return []
     ns = float(longest.iloc[0])

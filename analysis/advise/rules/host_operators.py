@@ -1,6 +1,11 @@
-"""In TensorFlow's totals, operators that work on the host alone although a device is there."""
+"""In totals of TensorFlow and PyTorch, operators that compute on the host alone although a device is there."""
 
 from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
 
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
@@ -9,20 +14,29 @@ from kernelscope.analysis.formats import scopes
 
 _MUCH = 0.2  # of the device's work
 _NAMED = 3
+_LONG_CALL = 100_000  # ns: launching takes less
+_MOST_OPERATORS = 50  # whose time on the device is kept of a table: of more, not all are known
+_REMEDIES = {
+    "tensorflow": "place {} on the device: log_device_placement=True tells where each operator runs; check tf.device(...) "
+    "blocks, and that the type has a kernel for the device (float32 rather than float64 or integers)",
+    "pytorch": "let {} run on the device: make tensors there (torch.randn(..., device='cuda')) rather than on the host with "
+    ".cuda() or .to() behind, and call .to(device) on the model and its input before they compute",
+}
+_LINKS = {
+    "tensorflow": "https://www.tensorflow.org/guide/gpu#logging_device_placement",
+    "pytorch": "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#create-tensors-directly-on-the-target-device",
+}
+# Of PyTorch's operators those that move, make or describe memory, or wait for the device: on the host they do no arithmetic
+_OF_MEMORY = (
+    r"aten::(?:empty|to$|_to_copy|copy_|clone|contiguous|item|_local_scalar_dense|nonzero|is_|resize|set_|detach|view|reshape|"
+    r"result_type|_?pin_memory|record_stream|lift)"
+)
 _NO_WORK = r"Iterator|Queue|Dataset|Read|Decode|Parse|Recv|Send|Barrier|Staging|Summary|Save|Restore"  # input, waits and files
 
 
 def on_the_host(subject: Subject) -> list[Advice]:
     """Operators that compute have no work on the device, and take a noticeable part of its time on the host."""
-    if subject.timeline or subject.on_host or subject.framework != "tensorflow":
-        return []
-    totals = subject.trace.totals
-    names = totals["name"].astype("string")
-    on_device = set(subject.trace.kernels["operator"].dropna())
-    mine = (totals["table"] == "operators") & ~names.isin(list(on_device))
-    mine &= ~names.str.match(scopes.STEERING) & ~names.str.contains(_NO_WORK)
-    sums = totals["duration_ns"].astype(float)[mine.fillna(False).to_numpy(bool)].groupby(names).sum().nlargest(_NAMED)
-    sums = sums[sums >= _MUCH * subject.step_ns]
+    sums = alone(subject)
     if sums.empty:
         return []
     listed = ", ".join(f"{name} {words.duration(ns)}" for name, ns in sums.items())
@@ -33,13 +47,46 @@ def on_the_host(subject: Subject) -> list[Advice]:
             f"{' and '.join(map(str, sums.index))} {'run' if plural else 'runs'} on the host alone",
             float(sums.sum()),
             "at most their time on the host, which includes waits, if nothing else runs meanwhile",
-            [f"No work of theirs on the device was recorded; on the host: {listed}."],
-            f"place {'them' if plural else 'it'} on the device: log_device_placement=True tells where each operator runs; check "
-            "tf.device(...) blocks, and that the type has a kernel for the device (float32 rather than float64 or integers)",
-            "https://www.tensorflow.org/guide/gpu#logging_device_placement",
+            [f"No work of {'theirs' if plural else 'its'} on the device was recorded; on the host: {listed}."],
+            words.text(subject, {name: text.format("them" if plural else "it") for name, text in _REMEDIES.items()}),
+            words.text(subject, _LINKS),
             last=float(sums.sum()) < subject.step_ns,
         )
     ]
 
 
+def alone(subject: Subject) -> pd.Series:
+    """Return the time (ns) on the host of the largest such operators by name."""
+    if subject.timeline or subject.on_host or subject.framework not in _SUMS:
+        return pd.Series(dtype=float)
+    sums = _SUMS[subject.framework](subject).nlargest(_NAMED)
+    return sums[sums >= _MUCH * subject.step_ns]
+
+
+def _of_tensorflow(subject: Subject) -> pd.Series:
+    """Return the time on the host of the operators that no kernel belongs to."""
+    totals = subject.trace.totals
+    names = totals["name"].astype("string")
+    on_device = set(subject.trace.kernels["operator"].dropna())
+    mine = (totals["table"] == "operators") & ~names.isin(list(on_device))
+    mine &= ~names.str.match(scopes.STEERING) & ~names.str.contains(_NO_WORK)
+    return totals["duration_ns"].astype(float)[mine.fillna(False).to_numpy(bool)].groupby(names).sum()
+
+
+def _of_pytorch(subject: Subject) -> pd.Series:
+    """Return the own time on the host of operators that have no time on the device, if the table tells both of all operators."""
+    info = subject.trace.info
+    on_device, own = info.get("device_own") or {}, info.get("host_own") or {}
+    if not 0 < len(on_device) < _MOST_OPERATORS:
+        return pd.Series(dtype=float)
+    totals = subject.trace.totals
+    calls = (
+        totals["count"].astype(float)[(totals["table"] == "operators").to_numpy(bool)].groupby(totals["name"].astype("string"))
+    )
+    ns = pd.Series({name: one["ns"] for name, one in own.items() if name not in on_device}, dtype=float)
+    computes = [name.startswith("aten::") and not re.match(_OF_MEMORY, name) for name in ns.index]
+    return ns[np.array(computes, dtype=bool) & (ns >= _LONG_CALL * calls.sum().reindex(ns.index)).to_numpy(bool)]
+
+
+_SUMS = {"tensorflow": _of_tensorflow, "pytorch": _of_pytorch}
 RULES: tuple[Rule, ...] = (on_the_host,)

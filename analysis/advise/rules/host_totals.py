@@ -6,7 +6,7 @@ import pandas as pd
 
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
-from kernelscope.analysis.advise.rules import host, host_calls
+from kernelscope.analysis.advise.rules import host, host_calls, host_operators
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.attribution import call_totals
 
@@ -29,14 +29,15 @@ _WARM_UP = "warm up before you record: first calls load and compile kernels, and
 def takes_longer(subject: Subject) -> list[Advice]:
     """In totals, the host's own time is far longer than the device's work, so the device must have waited.
 
-    Calls that have advice of their own do not count.
+    Calls and operators that have advice of their own do not count.
     """
     host_ns = float(subject.trace.info.get("host_ns") or 0)
-    told_ns = sum(one.saves_ns for one in [*host_calls.allocations(subject), *host_calls.creations(subject)])
+    others = [rule(subject) for rule in (host_calls.allocations, host_calls.creations, host_operators.on_the_host)]
+    told_ns = sum(one.saves_ns for found in others for one in found)
     if subject.timeline or host_ns - told_ns < _FAR_LONGER * subject.step_ns:
         return []
     spent, first = _spent(subject, host_ns)
-    without = f" {words.duration(told_ns)} of it are calls that other advice names." if told_ns else ""
+    without = f" {words.duration(told_ns)} of it are in what other advice names." if told_ns else ""
     return [
         Advice(
             "host-bound",
@@ -69,7 +70,7 @@ def _spent(subject: Subject, host_ns: float) -> tuple[str, bool]:
     inner = calls[(calls["ns"] > _MOST * host_ns).to_numpy(bool)].nsmallest(1, "ns")
     if inner.empty:
         return "Totals do not show what the host does meanwhile", False
-    first = _is_first(subject, inner, calls)
+    first = _is_first(subject, inner, calls) and not inner.index.isin(host_operators.alone(subject).index).all()
     why = ", far longer than launching takes, as in a first run" if first else ""
     return f"The host is mostly in {_took(inner, host_ns)}, with all that it calls{why}", first
 

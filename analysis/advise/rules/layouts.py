@@ -44,6 +44,9 @@ _TWO = r"(?i)implicit_convolve_|winograd|conv_?2d|(?:^| )\d+(?:x\d+){3}:\d+(?:x\
 _TELLING = 0.05  # of the convolutions' time: kernels that tell their dimensions take more
 # Of conversions: libraries for processors reorder weights whatever the layout (docs/validation/confirming.md)
 _ON_HOST = 1 / 3
+# Layouts of MKL-DNN 0.x name what lies in them: n and c are of data, o and i of weights
+_OF_INPUT = r"^src (?=\w*[nN])(?=\w*[cC])[nNtTcCdhw\d]+, dst (?=\w*[nN])(?=\w*[cC])[nNtTcCdhw\d]+$"
+_OF_WEIGHTS = r"^src (?=\w*[oO])(?=\w*[iI])[gGoOiIdhwx\d]+, dst (?=\w*[oO])(?=\w*[iI])[gGoOiIdhwx\d]+$"
 _CASTS = {
     "pytorch": "give data and parameters one type at the start; keep weights in the type that autocast uses (or cache them)",
     "": "keep one type throughout",
@@ -65,8 +68,9 @@ class _Around:
         """Say how often tensors go out and back."""
         out, into = words.count(self.out), words.count(self.into)
         return (
-            f"{words.count(self.convolutions)} convolutions compute in {self.blocked}: {out} conversions from it to "
-            f"{self.plain}, and {into} back, take {words.share(subject, self.ns)}."
+            f"{words.count(self.convolutions)} {'convolution computes' if self.convolutions == 1 else 'convolutions compute'} in "
+            f"{self.blocked}: {out} {'conversion' if self.out == 1 else 'conversions'} from it to {self.plain}, and {into} back, "
+            f"take {words.share(subject, self.ns)}."
         )
 
 
@@ -105,6 +109,15 @@ def _there_and_back(kernels: pd.DataFrame) -> int:
     return int((both["ns"] * np.minimum(1.0, both["count_back"] / both["count"])).sum())
 
 
+def _by_names(kernels: pd.DataFrame) -> tuple[int, int] | None:
+    """Return the time of conversions of data and of weights in ns; None unless the layouts' names tell of each which it is."""
+    rows = kernels[(kernels["kind"] == "layout").fillna(False).to_numpy(bool)]
+    named = rows["layout"].astype("string").fillna("")
+    data, weights = (named.str.contains(pattern).to_numpy(bool) for pattern in (_OF_INPUT, _OF_WEIGHTS))
+    took = rows["duration_ns"].to_numpy(float)
+    return (int(took[data].sum()), int(took[weights].sum())) if len(rows) and (data | weights).all() else None
+
+
 def in_3d(subject: Subject) -> bool:
     """Return whether convolutions are three-dimensional, by those whose names or sizes tell how many dimensions they have."""
     rows = subject.kernels(CONVOLUTIONS)
@@ -136,6 +149,10 @@ def conversions(subject: Subject) -> list[Advice]:
             saves, estimate = max(around.ns, saves), "the conversions that the next one undoes; reordering of weights remains"
             evidence = [around.told(subject), *evidence]
             remedy = words.text(subject, _BLOCKED)
+        elif not subject.facts and (named := _by_names(subject.trace.kernels)) is not None:
+            saves, remedy = named[0], words.text(subject, _BLOCKED) if convolves else remedy
+            estimate = "the conversions of data, by the names of the layouts; those of weights remain"
+            evidence = [f"Of data: {words.duration(named[0])}; of weights: {words.duration(named[1])}.", *evidence]
         elif not subject.facts and (back_ns := _there_and_back(subject.trace.kernels)) > saves:
             title = "tensors are converted to another layout, and back"
             saves, estimate = back_ns, "the conversions that others of the same size undo; reordering of weights remains"

@@ -5,6 +5,7 @@ What a line does follows from its text (explain.line_profiles.kinds). Nothing is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,6 +21,12 @@ _LEAST = 0.1  # of the time: lines of one kind with less get no advice
 _NAMED, _PART = 3, 0.02  # so many lines are named, each with this share of the time
 _OPAQUE, _CALL_NS = 0.5, 10_000  # of the time in one line that calls something, each time so long
 _LONGEST, _FUNCTIONS = 80, 5
+_CALL = re.compile(r"([\w.]*[\w\])])\(")  # with what is called; parentheses of arithmetic are none
+# Compiled code, and Python's own functions: there are no lines to profile
+_NO_LINES = re.compile(
+    r"^(?:np|numpy|cp|cupy|jnp|math|scipy)\.|\.(?:sum|max|min|mean|std|any|all|dot|copy|astype|reshape|append|join|format)$"
+    r"|\]$|^(?:range|len|int|float|str|list|tuple|dict|set|zip|enumerate|sorted|sum|min|max|abs|print|in|and|or|not|if|while|return)$"
+)
 
 
 @dataclass(frozen=True)
@@ -88,8 +95,10 @@ def _elsewhere(subject: Subject) -> list[str]:
 
 
 def _is_opaque(subject: Subject, one: _Statement) -> bool:
-    """Return whether most of the time is in a statement that calls something, for long each time."""
-    return one.time_ns >= _OPAQUE * subject.step_ns and one.time_ns >= _CALL_NS * max(one.hits, 1) and "(" in kinds.code(one.text)
+    """Return whether most of the time is in a statement that calls something, for long each time, that may be Python."""
+    calls = (found[1] for found in _CALL.finditer(kinds.code(one.text)))
+    long = one.time_ns >= _OPAQUE * subject.step_ns and one.time_ns >= _CALL_NS * max(one.hits, 1)
+    return long and any(not _NO_LINES.search(name) for name in calls)
 
 
 def _statements(subject: Subject) -> list[_Statement]:

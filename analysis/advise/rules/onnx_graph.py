@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kernelscope.analysis.accounting import idle_causes
-from kernelscope.analysis.advise import sequences, words
+from kernelscope.analysis.advise import onnx_notes, sequences, words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
-from kernelscope.analysis.formats.onnxruntime import nodes
+from kernelscope.analysis.formats.onnxruntime import first_run, nodes
 from kernelscope.analysis.formats.onnxruntime import unoptimised as unoptimised_nodes
 
 TOPIC = "graph optimisation"
@@ -20,7 +20,7 @@ _SMALL = 20_000  # ns between two nodes; what takes longer is not dispatch
 
 def is_profile(subject: Subject) -> bool:
     """Return whether this is ONNX Runtime's own profile, not a recorded run."""
-    return bool((subject.trace.info.get("source") or {}).get("format") == "onnxruntime")
+    return first_run.is_profile(subject.trace)
 
 
 def between_nodes(subject: Subject) -> list[Advice]:
@@ -80,7 +80,15 @@ def unoptimised(subject: Subject) -> list[Advice]:
 
 
 def notes(subject: Subject) -> list[str]:
-    """Return that nodes of float16 compute in float32, which costs few casts but is not what the model's type says."""
+    """Return notes on nodes and runs (see onnx_notes), and on nodes of float16 that compute in float32.
+
+    That costs few casts, but is not what the model's type says.
+    """
+    return [*onnx_notes.notes(subject), *_in_float32(subject)]
+
+
+def _in_float32(subject: Subject) -> list[str]:
+    """Say that nodes of float16 compute in float32."""
     names = subject.trace.kernels["name"].astype("string").dropna().unique()
     if not is_profile(subject) or not subject.on_host or not any(map(nodes.is_inserted_cast, names)):
         return []

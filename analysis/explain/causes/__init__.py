@@ -11,11 +11,13 @@ from kernelscope.analysis.explain.model import Rule
 FAMILIES = (
     "changed_code", "graph_optimisation", "configuration", "measurement", "execution", "threads", "precision", "recurrent",
     "attention", "work", "other_work", "optimizer", "layouts", "libraries", "algorithms", "elementwise", "input_pipeline",
-    "transfers", "memory", "synchronisation", "launches", "python",
+    "transfers", "memory", "synchronisation", "launches", "python", "slower_nodes",
 )  # fmt: skip
+# Families whose rules need no kernels
+_WITHOUT_KERNELS = ("changed_code", "configuration", "measurement", "threads", "slower_nodes")
 
 
-def rules() -> Iterator[Rule]:
-    """Yield all rules, family by family."""
-    for family in FAMILIES:
+def rules(kernels: bool = True) -> Iterator[Rule]:
+    """Yield all rules, family by family. kernels: whether the sides can be compared by the kernels that they executed."""
+    for family in FAMILIES if kernels else _WITHOUT_KERNELS:
         yield from importlib.import_module(f"{__name__}.{family}").RULES

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernelscope.analysis.explain import again
+from kernelscope.analysis.explain import again, onnx_nodes
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
+from kernelscope.analysis.formats.onnxruntime import first_run
 
 MOST_NAMED = 5  # differences that a sentence lists
 _OF_KERNELS = (
@@ -71,8 +72,8 @@ def other_processors(case: Case) -> list[Suspicion]:
 def unequal(case: Case) -> list[Suspicion]:
     """Settings, variables or versions of the same framework that differ and that no family owns.
 
-    A single recorded difference is the root of all that differs. With several, it is unknown which one does what, so they get
-    only what nothing else explains.
+    A single recorded difference is the root of all that differs, if the work is the same as far as is known. With several, it is
+    unknown which one does what, so they get only what nothing else explains.
     """
     if case.a.framework is None or case.a.framework != case.b.framework:
         return []
@@ -80,8 +81,9 @@ def unequal(case: Case) -> list[Suspicion]:
     mine = evidence.owned(differences, "configuration")
     if not mine:
         return []
-    alone = len(differences) == 1
-    return [_suspicion(case, mine, "high" if alone else "low", alone, precedence=0 if alone else 2)]
+    alone = len(differences) == 1 and onnx_nodes.doubt(case.a, case.b) is None
+    sure = "medium" if first_run.is_profile(case.a.trace) else "high"  # such a profile records few settings
+    return [_suspicion(case, mine, sure if alone else "low", alone, precedence=0 if alone else 2)]
 
 
 def rest_of_a_setting(case: Case) -> list[Suspicion]:

@@ -21,9 +21,11 @@ def abstained(case: DeviceCase, findings: list[DeviceFinding]) -> tuple[str | No
         return "both sides are the same recording", "name two different ones"
     if findings:
         return None, None
-    if case.counted_apart:
-        return f"{by_kind.ways(case)}, as rows were not printed", _ALL_ROWS
+    if not case.comparable:
+        return f"{by_kind.ways(case)}, and rows were not printed, so no row of one has its counterpart in the other", _ALL_ROWS
     if alike(case):
+        if parts := cancelled(case):
+            return parts, again.OF_CAPTURES
         return "the steps differ by less than two runs of one program do, and so does each part of them", None
     return _too_little(case)
 
@@ -32,6 +34,35 @@ def alike(case: DeviceCase) -> bool:
     """Return whether the steps differ by less than two runs of one program do."""
     steps = case.a.account.step_ns, case.b.account.step_ns
     return max(steps) - min(steps) < _SMALLEST * min(steps)
+
+
+def only_pace(case: DeviceCase, findings: list[DeviceFinding]) -> bool:
+    """Return whether the findings cancel out and are no more than processors' pace: the same work, here slower and there faster.
+
+    On processors parts of one program trade time from run to run, with threads, caches and other load.
+    """
+    moves = [int(case.rows_of(one)["delta_ns"].sum()) for one in findings]
+    rows = pd.concat([case.rows_of(one) for one in findings]) if findings else case.rows.iloc[:0]
+    same = bool((rows["a_count"] == rows["b_count"]).all()) and all(not one.structural for one in findings)
+    opposed = bool(moves) and min(moves) < 0 < max(moves)
+    return case.totals and case.on_cpus and case.counts and alike(case) and opposed and same
+
+
+def cancelled(case: DeviceCase) -> str | None:
+    """Return in words that parts differ, the whole does not, and both sides do the same; None if no two parts are opposed."""
+    if not case.totals or not case.on_cpus:
+        return None
+    same = ((case.rows["a_count"] == case.rows["b_count"]) & (case.rows["a_count"] > 0)).to_numpy(bool)
+    sums = case.rows["delta_ns"][same].groupby(account_rows.labels(case)[same]).sum()
+    sums = sums[(sums.abs() >= _SMALLEST * case.step_ns).to_numpy(bool)]
+    if sums.empty or not sums.min() < 0 < sums.max():
+        return None
+    ends = sums.sort_values(ascending=False).iloc[[0, -1]]
+    told = " and ".join(f"{name} ({words.signed(float(ns))})" for name, ns in ends.items())
+    return (
+        "the sides differ by less than two runs of one program do; parts that both execute equally often differ by more, such as "
+        f"{told}, and cancel out, as they can from run to run on processors"
+    )
 
 
 def _too_little(case: DeviceCase) -> tuple[str, str]:

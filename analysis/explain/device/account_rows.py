@@ -16,6 +16,7 @@ PARTS = 8
 _UNKNOWN = "unknown"  # the kind of kernels whose names say nothing
 _LARGE = 0.2  # of the difference of kernels of unknown kind
 _WAITS = "waiting for the DLA"
+_WHOLE = "all work, counted in two ways"
 _MANY = 3  # kernels named in one row
 
 
@@ -65,6 +66,8 @@ def _of_slower(case: DeviceCase) -> dict[str, str]:
 
 def parts(case: DeviceCase) -> list[dict[str, Any]]:
     """Return the rows added up by label, largest first; the small ones are one part."""
+    if not case.comparable:
+        return [{"part": _WHOLE, "delta_ns": int(case.rows["delta_ns"].sum())}]
     sums = case.rows["delta_ns"].groupby(labels(case)).sum()
     sums = sums.reindex(sums.abs().sort_values(ascending=False, kind="stable").index)
     result = [{"part": str(part), "delta_ns": int(ns)} for part, ns in sums.iloc[:PARTS].items()]
@@ -77,6 +80,9 @@ def rows(case: DeviceCase, findings: Sequence[DeviceFinding]) -> tuple[list[dict
 
     Kernels that only one side has are merged with those that replaced them, if one finding has them all, or none has any.
     """
+    if not case.comparable:
+        whole = {**_plain("r1", list(case.rows.itertuples())), "layer": _WHOLE, "cell": _WHOLE}
+        return [whole], dict.fromkeys(case.rows["row"].astype(str), "r1")
     owner = _owners(case, findings)
     grouped: dict[str, list[Any]] = {}
     for row in case.rows.itertuples():

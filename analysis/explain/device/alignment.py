@@ -84,6 +84,9 @@ def renamed(case: DeviceCase) -> list[Replacement]:
     if [len(one) for one in alone] != [1, 1] or case.unlisted_ns("a") or case.unlisted_ns("b"):
         return []
     a, b = (one.iloc[0] for one in alone)
+    kinds = {a["kind"], b["kind"]} - {"unknown", None}
+    if len(kinds) > 1 and kinds & set(MAIN):  # a product is no sum
+        return []
     single = len(rows) == len(alone[0]) + len(alone[1])  # all that each side executes
     equal = a["a_count"] == b["b_count"] and abs(a["a_ns"] - b["b_ns"]) <= _EQUAL * max(a["a_ns"], b["b_ns"])
     return [_renamed(a, b)] if single or equal else []

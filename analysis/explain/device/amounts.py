@@ -65,12 +65,19 @@ def _of_programs(case: DeviceCase) -> str | None:
         return None
     there = [(rows[f"{key}_count"] > 0).to_numpy(bool) for key in SIDES]
     names = [set(rows.loc[mine, "name"].dropna().map(words.kernel)) for mine in there]
-    if sum(map(len, names)) < _LEAST or not all(names) or names[0] & names[1]:
+    if not all(names) or names[0] & names[1] or (sum(map(len, names)) < _LEAST and not _of_other_kinds(rows)):
         return None
     shared, hardly = hardly_alike(rows, rows["name"].map(lambda name: words_of(name) - _USUAL))
     if shared and (min(map(len, names)) < _LEAST or not hardly):
         return None
     return f"{'hardly a' if shared else 'no'} kernel of A has a name like one of B's: these seem to be different programs"
+
+
+def _of_other_kinds(rows: pd.DataFrame) -> bool:
+    """Return whether the kernels of both sides are of known kinds, products or convolutions among them, and none is on both."""
+    kinds = [set(rows.loc[(rows[f"{key}_count"] > 0).to_numpy(bool), "kind"].fillna("unknown")) for key in SIDES]
+    known = kinds[0] | kinds[1]
+    return not kinds[0] & kinds[1] and "unknown" not in known and bool(known & set(MAIN))
 
 
 def _of_lengths(case: DeviceCase) -> str | None:
@@ -104,10 +111,11 @@ def _of_sizes(case: DeviceCase) -> str | None:
     each = float(copies[f"{more}_ns"].sum()) / max(float(copies[f"{more}_count"].sum()), 1.0)
     if longer[0] < _LONGER or longer[1] < _FAR_LONGER or each < _LASTS_NS or (all(moved) and moved[0] < _LONGER * moved[1]):
         return None
-    times = [f"{ratio:.3g} times" for ratio in longer]
+    times = [f"{ratio:.3g} times as long" for ratio in longer]
     names = sorted(set(kernels["name"].map(words.kernel)))
-    said = f"{names[0]} takes" if len(names) == 1 else "as many kernels take"
-    return f"{said} {times[0]} as long in {more.upper()}, and as many copies {times[1]}: as with a larger problem"
+    said = f"{names[0]} takes" if len(names) == 1 else "the same number of kernels takes"
+    there = f"{said} {times[0]} in {more.upper()}"
+    return f"{there}, and the same number of copies takes {times[1]} there: as with a larger problem"
 
 
 def _of_gradients(case: DeviceCase) -> str | None:

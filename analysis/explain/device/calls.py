@@ -29,11 +29,30 @@ _COPYING = (
 _SLOW_ON_HOST = (
     "warm up before you record; if it stays as long, find which types or sizes the host computes in place of the device"
 )
+_WHERE = (
+    "the printed operators and calls hold less than half of it; try: warm up before you record, and print "
+    'key_averages().table(sort_by="self_cpu_time_total", row_limit=-1), which shows where the host is'
+)
+_SLOWER_HOST = (
+    "operators that both sides call equally often take it {0} times as long in {1} ({2}), so the processor or the profiler was "
+    "slower there, besides any further calls; try: warm up, and record both again on an idle machine"
+)
+_SEVERAL, _SLOWED = 5, 1.2  # operators; times as long
+_WAITS, _NEARLY_ALL = r"(?i)synchronize", 0.8
 _REMEDIES = (
     (r"(?i)malloc|free|alloc|register", "allocate once, before the loop, or from a pool (cudaMallocAsync, a caching allocator)"),
     (r"(?i)launch", "fewer, larger kernels, or a CUDA graph of them"),
     (r"(?i)create|destroy", "create streams, events and handles once, before the loop"),
 )
+_WHEN_COLD = (
+    "as many launches take far longer in {0}, as at the first use, when kernels are loaded and memory is allocated; try: run the "
+    "work several times before you record {0}, then compare again"
+)
+_AS_MANY = (
+    "warm up before you record, and compare clocks and load of the processors: as many calls take longer in {0}; launches do so, "
+    "too, if the device's queue is full"
+)
+_COLD, _QUEUED = 10.0, 1000  # times as long, for as many launches: of a queue that is full, with more launches, they wait
 
 
 def makes(side: DeviceSide, pattern: str) -> bool:
@@ -51,7 +70,7 @@ def sentence(case: DeviceCase) -> str | None:
 
 def _of_all(case: DeviceCase) -> str | None:
     """Return a sentence on the host's own time if it far exceeds the device's time and differs by more; else None."""
-    host = [float(case.side(key).facts.get("host_ns") or 0) for key in SIDES]
+    host = _hosts(case)
     device = [float(case.side(key).account.step_ns) for key in SIDES]
     delta, longer = host[1] - host[0], host.index(max(host))
     apart = abs(device[1] - device[0])
@@ -64,7 +83,83 @@ def _of_all(case: DeviceCase) -> str | None:
     if name is not None:
         return _of_operator(case, name, host)
     more = f"the host's own time adds up to {words.duration(abs(delta))} more in {case.side(SIDES[longer]).name}"
-    return f"{more}, waits and the profiler's cost included: {words.change(case, *host)}"
+    said = f"{more}, waits and the profiler's cost included: {words.change(case, *host)}"
+    where = _same_operators(case, longer) or (None if _is_printed(case, longer) else _WHERE)
+    return f"{said}; {where}" if where else said
+
+
+def _is_printed(case: DeviceCase, longer: int) -> bool:
+    """Return whether rows of operators and calls hold a good part of the host's time on its longer side."""
+    side = case.side(SIDES[longer])
+    own = sum(float(one["ns"]) for one in (side.facts.get("host_own") or {}).values())
+    return own + float(call_totals.sums(side.trace)["ns"].sum()) >= _HALF * _hosts(case)[longer]
+
+
+def _hosts(case: DeviceCase) -> list[float]:
+    """Return the sum of the host's own time on each side, ns; 0 where it is unknown."""
+    return [float(case.side(key).facts.get("host_ns") or 0) for key in SIDES]
+
+
+def leads(case: DeviceCase) -> bool:
+    """Return whether the host's time says the opposite of the device's, by more: the side with less device work is slower."""
+    host = _hosts(case)
+    device = case.b.account.step_ns - case.a.account.step_ns
+    return bool(case.totals and (host[1] - host[0]) * device < 0 and not _of_calls(case) and _of_all(case))
+
+
+def faster(case: DeviceCase) -> str | None:
+    """Return the key of the side with the shorter step; None if both are equal, or the host's time says the opposite by more."""
+    delta = case.b.account.step_ns - case.a.account.step_ns
+    return None if not delta or leads(case) else "b" if delta < 0 else "a"
+
+
+def _same_operators(case: DeviceCase, longer: int) -> str | None:
+    """Return a sentence if operators that both sides call equally often take the host far longer on one; else None.
+
+    Nearly all of them must: a single one may compute on the host, with more data. longer: the number of the side on which the
+    host takes longer.
+    """
+    both = _own_of(case.a).add_prefix("a_").join(_own_of(case.b).add_prefix("b_"), how="inner")
+    both = both[(both["a_count"] == both["b_count"]).to_numpy(bool)]
+    slow, fast = (SIDES[place] for place in (longer, 1 - longer))
+    times = [float(both[f"{key}_ns"].sum()) for key in (slow, fast)]
+    hosts = _hosts(case)
+    if times[1] <= 0 or times[0] < _SAME * times[1] or times[0] - times[1] < _LEAST * abs(hosts[1] - hosts[0]):
+        return None
+    slowed = both[(both[f"{slow}_ns"] >= _SLOWED * both[f"{fast}_ns"]).to_numpy(bool)]
+    if len(slowed) < _SEVERAL or float(slowed[f"{slow}_ns"].sum()) < _NEARLY_ALL * times[0]:
+        return None
+    first = both.iloc[int((both[f"{slow}_ns"] - both[f"{fast}_ns"]).to_numpy(float).argmax())]
+    ratio, called = times[0] / times[1], f"{words.count(float(first['a_count']))} calls each"
+    return _SLOWER_HOST.format(
+        f"{ratio:.2g}", case.side(slow).name, f"{first.name}: {words.change(case, first['a_ns'], first['b_ns'])}, {called}"
+    )
+
+
+def _own_of(side: DeviceSide) -> pd.DataFrame:
+    """Return the count and the host's own time (ns) of each operator, as far as both are known."""
+    totals = side.trace.totals
+    counts = totals[(totals["table"] == "operators").to_numpy(bool)].groupby("name")["count"].sum().astype(float)
+    own = pd.Series({name: float(one["ns"]) for name, one in (side.facts.get("host_own") or {}).items()}, dtype=float)
+    return pd.DataFrame({"count": counts, "ns": own}).dropna()
+
+
+def of_waits(case: DeviceCase) -> list[str]:
+    """Return a note if the host's time differs, and nearly all of that is in waits for the device."""
+    host = _hosts(case)
+    delta = host[1] - host[0]
+    apart = abs(case.b.account.step_ns - case.a.account.step_ns)
+    if not case.totals or not all(host) or abs(delta) < max(_FAR_MORE * apart, _LEAST * max(host)) or sentence(case):
+        return []
+    waits = [call_totals.named(call_totals.sums(case.side(key).trace), _WAITS) for key in SIDES]
+    times = [float(one["ns"].sum()) for one in waits]
+    if not all(times) or not _NEARLY_ALL <= (times[1] - times[0]) / delta <= 1 / _NEARLY_ALL:
+        return []
+    names = words.listed(sorted({str(name) for one in waits for name in one.index}))
+    return [
+        f"the host's own time adds up to {words.change(case, *host)}; that is waiting for the device ({names}: "
+        f"{words.change(case, *times)}), and no work of the host"
+    ]
 
 
 def _of_operator(case: DeviceCase, name: str, host: list[float]) -> str:
@@ -95,10 +190,12 @@ def _of_calls(case: DeviceCase) -> str | None:
     a, b = (call_totals.of_the_host(call_totals.sums(case.side(key).trace)) for key in SIDES)
     if a.empty or b.empty:
         return None  # a side without calls did not record them
-    both = a.add_prefix("a_").join(b.add_prefix("b_"), how="outer").fillna(0)
-    pinned = both.index.str.contains(call_totals.PINNED).astype(bool) & ((both["a_count"] == 0) ^ (both["b_count"] == 0))
-    both = both[((both[["a_count", "b_count"]].max(axis=1) >= _MANY) | pinned).to_numpy(bool)]
+    every = a.add_prefix("a_").join(b.add_prefix("b_"), how="outer").fillna(0)
+    pinned = every.index.str.contains(call_totals.PINNED).astype(bool) & ((every["a_count"] == 0) ^ (every["b_count"] == 0))
+    both = every[((every[["a_count", "b_count"]].max(axis=1) >= _MANY) | pinned).to_numpy(bool)]
     both = both[~_is_first_use(both) & ~_as_before(both)]
+    cold = _cold(both)
+    both = pd.concat([both, _first_allocations(every.drop(both.index), cold)]) if cold else both
     delta = both["b_ns"] - both["a_ns"]
     device = abs(case.b.account.step_ns - case.a.account.step_ns)
     if abs(delta.sum()) < max(_LEAST * case.step_ns, device):
@@ -107,10 +204,30 @@ def _of_calls(case: DeviceCase) -> str | None:
     mine = both[(delta * delta.sum() > 0).to_numpy(bool)]
     mine = mine.loc[(mine["b_ns"] - mine["a_ns"]).abs().sort_values(ascending=False).index[:_NAMED]]
     named = "; ".join(f"{name} {_change(case, row)}" for name, row in mine.iterrows())
-    remedy = next((text for pattern, text in _REMEDIES if re.search(pattern, str(mine.index[0]))), None)
     more = words.duration(abs(float(delta.sum())))
-    spent = f"the host spends {more} more in API calls in {slower.name}, apart from the device's work"
-    return f"{spent}: {named}{f'; try: {remedy}' if remedy else ''}"
+    spent = f"the host spends {more} more in API calls in {slower.name}, apart from the device's work: {named}"
+    if cold and case.side(cold) is slower:
+        return f"{spent}; {_WHEN_COLD.format(slower.name)}"
+    remedy = next((text for pattern, text in _REMEDIES if re.search(pattern, str(mine.index[0]))), None)
+    if float(mine["a_count"].iloc[0]) == float(mine["b_count"].iloc[0]):
+        remedy = _AS_MANY.format(slower.name)
+    return f"{spent}{f'; try: {remedy}' if remedy else ''}"
+
+
+def _cold(both: pd.DataFrame) -> str | None:
+    """Return the side whose launches, as many as the other's, each take far longer, as when they load their kernels' code."""
+    launches = call_totals.named(both, call_totals.LAUNCHES)
+    launches = launches[((launches["a_count"] == launches["b_count"]) & (launches["a_count"] < _QUEUED)).to_numpy(bool)]
+    a, b = (float(launches[f"{key}_ns"].sum()) for key in SIDES)
+    if min(a, b) <= 0 or max(a, b) < _COLD * min(a, b):
+        return None
+    return "a" if a > b else "b"
+
+
+def _first_allocations(others: pd.DataFrame, cold: str) -> pd.DataFrame:
+    """Return the calls that allocate memory on the side that was recorded cold, and on no other: a warm one has its memory."""
+    warm = "b" if cold == "a" else "a"
+    return call_totals.named(others[(others[f"{warm}_count"] == 0).to_numpy(bool)], call_totals.ALLOCATIONS)
 
 
 def _is_first_use(both: pd.DataFrame) -> pd.Series[bool]:
@@ -127,6 +244,7 @@ def _as_before(both: pd.DataFrame) -> pd.Series[bool]:
 
 def _change(case: DeviceCase, row: pd.Series) -> str:
     sides = [
-        f"{words.count(row[f'{key}_count'])} calls ({words.duration(row[f'{key}_ns'])}) in {case.side(key).name}" for key in SIDES
+        f"{words.count(row[f'{key}_count'])} calls ({words.duration(row[f'{key}_ns'])})" if row[f"{key}_count"] else "none"
+        for key in SIDES
     ]
-    return ", ".join(sides)
+    return f"{sides[0]} in {case.a.name}, {sides[1]} in {case.b.name}"

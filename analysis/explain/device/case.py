@@ -56,6 +56,7 @@ class DeviceFinding:
 
     structural: its rows replace each other, so they belong together even if they cost the same and there is no cause.
     follows: not a cause of its own, but a consequence of others, which come first.
+    told: operators tell that the other side does without what one side alone prints, even if rows were not printed.
     """
 
     cause: str
@@ -66,6 +67,7 @@ class DeviceFinding:
     remedy: str
     structural: bool = False
     follows: bool = False
+    told: bool = False
 
 
 @dataclass
@@ -137,12 +139,6 @@ class DeviceCase:
         return known is None or known[0] == known[1]
 
     @property
-    def faster(self) -> str | None:
-        """The key of the side with the shorter step; None if both are equal."""
-        delta = self.b.account.step_ns - self.a.account.step_ns
-        return None if not delta else "b" if delta < 0 else "a"
-
-    @property
     def per(self) -> str:
         """What times and counts refer to: a step, or the whole capture if it has no steps."""
         return "a step" if self.a.detected is not None and self.b.detected is not None else "in all"
@@ -157,6 +153,11 @@ class DeviceCase:
         """Whether the sides' totals add up work in two ways, as by kernel and by operator, which does not mean other work."""
         ways = [side.facts.get("counted") for side in (self.a, self.b)]
         return all(ways) and len(set(ways)) > 1
+
+    @property
+    def comparable(self) -> bool:
+        """Whether rows of one side have counterparts on the other: not of tables that were cut and count in two ways."""
+        return not self.counted_apart or not any(self.unlisted_ns(key) for key in SIDES)
 
     @property
     def counts(self) -> bool:
@@ -234,11 +235,11 @@ class DeviceCase:
         """Whether a side has so few steps that their spread says little about further steps."""
         return min(len(side.account.lengths) for side in (self.a, self.b)) < FEW
 
-    def stands_out(self, rows: pd.DataFrame) -> bool:
-        """Return whether the rows differ by more than two recordings of one program do."""
+    def stands_out(self, rows: pd.DataFrame, told: bool = False) -> bool:
+        """Return whether the rows differ by more than two recordings of one program do. told: see DeviceFinding."""
         if rows.empty:
             return False
-        delta = abs(int(rows["delta_ns"].sum())) - self.unsure_ns(rows)
+        delta = abs(int(rows["delta_ns"].sum())) - (0 if told else self.unsure_ns(rows))
         own = max(float(rows["a_ns"].sum()), float(rows["b_ns"].sum()))
         off = self.reach_ns(rows)
         idle = bool((rows["part"] == IDLE).any())

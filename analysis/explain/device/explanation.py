@@ -23,15 +23,16 @@ from kernelscope.analysis.explain.device import (
     calls,
     causes,
     counted,
+    cut_names,
     functions,
     remarks,
     words,
 )
 from kernelscope.analysis.explain.device.alignment import Replacement
-from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding, case_of, reach
+from kernelscope.analysis.explain.device.case import DeviceCase, DeviceFinding, case_of, reach
 from kernelscope.analysis.explain.device.causes import faults
 from kernelscope.analysis.explain.device.labels import labels
-from kernelscope.analysis.explain.device.side import CaptureSide, DeviceSide, alike, side_of, takes_all
+from kernelscope.analysis.explain.device.side import CaptureSide, DeviceSide, alike, is_totals, side_of, takes_all
 from kernelscope.analysis.explain.model import CLOSE
 from kernelscope.analysis.trace import MAIN, UNLISTED, Trace
 from kernelscope.analysis.trace.notebook import Shown
@@ -52,6 +53,8 @@ def explain(a: CaptureSide, b: CaptureSide, request: Request | None = None) -> d
     request = request or Request()
     a, b = alike(a, b)
     a, b = (CaptureSide(side.path, finding_steps.windowed(side.trace, request)) for side in (a, b))
+    if all(is_totals(side.trace) for side in (a, b)):
+        a, b = cut_names.apart(a, b)
     names = labels(a.path, b.path)
     whole = request.device is None and takes_all(a.trace, b.trace)
     result = _steps(a, b, request)
@@ -115,7 +118,7 @@ def _amount(trace: Trace, steps: DetectedSteps, graphs: bool) -> float:
 
 def _settled(case: DeviceCase) -> list[DeviceFinding]:
     """Return the findings that stand out from the noise, largest first. No row is in two of them."""
-    if case.counted_apart and any(case.unlisted_ns(key) for key in SIDES):
+    if not case.comparable:
         return []
     result = []
     of_functions = functions.RULES if case.of_functions else None
@@ -123,10 +126,12 @@ def _settled(case: DeviceCase) -> list[DeviceFinding]:
         for finding in rule(case):
             if case.taken & set(finding.rows):
                 continue
-            stands_out = case.stands_out(case.rows_of(finding))
+            stands_out = case.stands_out(case.rows_of(finding), finding.told)
             result += [finding] if stands_out else []
             if stands_out or finding.structural:
                 case.taken |= set(finding.rows)
+    if abstention.only_pace(case, result):
+        return []
     return sorted(result, key=lambda finding: (finding.follows, -abs(_explains(case, finding))))
 
 
@@ -167,7 +172,8 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
         "missing": {"a": _missing(a), "b": _missing(b)},
         "devices": remarks.devices(case), "cut": remarks.cut(case),
         "hidden": remarks.hidden(case, findings), "calls": None if programs else calls.sentence(case),
-        "notes": [*remarks.notes(case, interval is not None), *of_faults],
+        "host_ns": None if programs or not calls.leads(case) else [int(side.facts["host_ns"]) for side in (a, b)],
+        "notes": [*calls.of_waits(case), *remarks.notes(case, interval is not None), *of_faults],
         "abstained": abstained, "to_find_out": to_find_out,
         "findings": plain,
         "unexplained_ns": delta - sum(one["explains_ns"] for one in plain),

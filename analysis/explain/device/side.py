@@ -107,7 +107,7 @@ class DeviceSide:
 def applies(a: Trace, b: Trace) -> bool:
     """Return whether kernels and kinds explain the captures, as both hold device work: an accelerator's, or without layers."""
     sides = (a, b)
-    if any(_is_totals(trace) for trace in sides):
+    if any(is_totals(trace) for trace in sides):
         apart = len({trace.info.get("counted") for trace in sides}) > 1
         return all(_has_work(trace) and (apart or not _has_layers_on_cpu(trace)) for trace in sides)
     timed = [
@@ -122,9 +122,9 @@ def applies(a: Trace, b: Trace) -> bool:
 
 def alike(a: CaptureSide, b: CaptureSide) -> tuple[CaptureSide, CaptureSide]:
     """Return both captures as totals if only one has a timeline: a span cannot be compared with a sum of durations."""
-    if _is_totals(a.trace) == _is_totals(b.trace):
+    if is_totals(a.trace) == is_totals(b.trace):
         return a, b
-    sides = [CaptureSide(side.path, side.trace if _is_totals(side.trace) else _as_totals(side.trace)) for side in (a, b)]
+    sides = [CaptureSide(side.path, side.trace if is_totals(side.trace) else _as_totals(side.trace)) for side in (a, b)]
     return sides[0], sides[1]
 
 
@@ -145,7 +145,7 @@ def _names_layers(trace: Trace) -> bool:
     return layers or any(range_label(str(name)) is not None for name in trace.ranges["name"].dropna().unique())
 
 
-def _is_totals(trace: Trace) -> bool:
+def is_totals(trace: Trace) -> bool:
     """Return whether the capture has device work, and none of it has a start time."""
     work = [trace.kernels, trace.copies]
     return any(map(len, work)) and not len(trace.steps) and all(table["start_ns"].isna().all() for table in work)

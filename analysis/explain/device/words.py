@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.accounting.amounts import duration as duration
@@ -11,19 +14,26 @@ from kernelscope.analysis.accounting.amounts import size as size
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase
 from kernelscope.analysis.kernels.short_names import short
 
+SEVERAL = " (several kernels)"  # ends the name of kernels that a cut name does not tell apart (see cut_names)
+_TOLD_APART = re.compile(r"\.\.\.( \((?:several kernels|[\d,]+ executions?(?:, no\. \d+)?)\))$")
 _SHARED = 0.5  # share of a difference that must be in kernels of both sides for it to be split
 _PART = 0.02  # of the larger part of a difference: a smaller part is not mentioned
 
 
 def kernel(name: object) -> str:
-    """Return a kernel's short name; in backticks if it holds a colon, which ends the first part of a title."""
-    text = short(name)
+    """Return a kernel's short name; in backticks if it holds a colon, which ends the first part of a title.
+
+    What tells kernels of one cut name apart is kept.
+    """
+    told = _TOLD_APART.search(str(name))
+    text = short(str(name)[: told.start(1)]) + told[1] if told else short(name)
     return f"`{text}`" if ": " in text else text
 
 
 def change(case: DeviceCase, a_ns: float, b_ns: float) -> str:
-    """Return both sides' times: 44.3 ms in A, 12.5 ms in B."""
-    return f"{duration(a_ns)} in {case.a.name}, {duration(b_ns)} in {case.b.name}"
+    """Return both sides' times: 44.3 ms in A, 12.5 ms in B; none in B."""
+    times = [duration(ns) if ns else "none" for ns in (a_ns, b_ns)]
+    return f"{times[0]} in {case.a.name}, {times[1]} in {case.b.name}"
 
 
 def of_rows(case: DeviceCase, rows: pd.DataFrame) -> str:
@@ -89,9 +99,18 @@ def by_name(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.groupby(rows["name"].map(kernel))[["a_count", "b_count", "a_ns", "b_ns", "delta_ns"]].sum()
 
 
+def are_several(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which rows are several kernels that a cut name does not tell apart: an execution of these has no mean time."""
+    return np.asarray(rows["name"].astype("string").str.endswith(f"...{SEVERAL}").fillna(False), dtype=bool)
+
+
 def of_both(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return counts and times by short name of the kernels that both sides execute."""
+    """Return counts and times by short name of the kernels that both sides execute.
+
+    Without those that a cut name does not tell apart: which of them a side executes is unknown.
+    """
     sums = by_name(rows)
+    sums = sums[~sums.index.str.contains(SEVERAL, regex=False).astype(bool)]
     return sums[((sums["a_count"] > 0) & (sums["b_count"] > 0)).to_numpy(bool)]
 
 

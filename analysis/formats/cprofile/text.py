@@ -186,7 +186,7 @@ def _names(functions: pd.Series) -> pd.Series:
     file = whole = parts["file"].str.replace("\\", "/", regex=False)
     for pattern in _OUTSIDE:
         file = file.where(file != whole, whole.str.replace(pattern, "", regex=True))
-    plain = file + ": " + parts["function"]
+    plain = (file + ": " + parts["function"]).where(file != "", parts["function"])  # Python 2 prints :0(dot) of built-in ones
     again = plain.duplicated(keep=False) & plain.notna()
     plain = plain.where(~again, plain + " at line " + parts["line"])
     built_in = functions.astype("string").str.replace(_BUILT_IN, r"\g<function>", regex=True).str.replace("'", "")

@@ -25,10 +25,10 @@ _UNIT = re.compile(rf"{_INDENT}Timer unit: ({_NUMBER}) s[ \r]*$", re.MULTILINE)
 _TOTAL = re.compile(rf"{_INDENT}Total time: ({_NUMBER}) s[ \r]*$", re.MULTILINE)
 _FILE = re.compile(rf"{_INDENT}(?:File: |Could not find file )(.+?)[ \r]*$", re.MULTILINE)
 _FUNCTION = re.compile(rf"{_INDENT}Function: (.*) at line (\d{{1,9}})[ \r]*$", re.MULTILINE)
-# Columns may have been cut, but not those of executions, time and source
+# Columns may have been cut, but not those of executions, time and source; pages take the rule below for the mark of a heading
 _HEADER = re.compile(
     rf"(?P<columns>{_INDENT}(?P<number>Line # +)?Hits +Time +(?P<each>Per Hit +)?(?P<share>% Time +)?)Line Contents[ \r]*\n"
-    r"[ \t]{0,80}=+[ \r]*\n",
+    r"(?:[ \t]{0,80}=+[ \r]*\n|(?:[ \t]{0,80}\r?\n)?(?=[ \t]{0,80}\d))",
     re.MULTILINE,
 )
 # A header whose columns are separated by tabs, or by bars as in Markdown

@@ -270,14 +270,15 @@ def _text_rows(lines: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[
         table.columns = pd.Index(titles)
         return _checked(table, unread, titles)
     # the type is only in the first row of each kind: it is moved before the name, which may hold any text
-    typed_row = rf"^\s*(?:({_TYPE}):|({_KNOWN_TYPES}))?(\s+[\d.]+%?\s)(\s*(?:\S+\s+){{{len(titles) - 3}}})(.*)$"
+    typed = rf"(?:({_TYPE}):|({_KNOWN_TYPES}))?(\s+[\d.]+%?\s)|({_KNOWN_TYPES}):?(\s+\S+\s)"  # the latter: a damaged share
+    typed_row = rf"^\s*(?:{typed})(\s*(?:\S+\s+){{{len(titles) - 3}}})(.*)$"
     strings = stream.strings_of(_with_types(lines))
-    moved = pc.replace_substring_regex(strings, pattern=typed_row, replacement=r"\3\4\1\2: \5").to_pylist()
+    moved = pc.replace_substring_regex(strings, pattern=typed_row, replacement=r"\3\5\6\1\2\4: \7").to_pylist()
     table, unread = text_tables.spaced([str(line) for line in moved], len(titles) - 1)
     table.columns = pd.Index(titles[1:])
-    typed = table["Name"].str.extract(rf"^(?P<Type>{_TYPE}|): (?P<Name>.*)$")
-    table["Name"] = typed["Name"]
-    table.insert(0, "Type", typed["Type"].where(typed["Type"] != "", None))
+    found = table["Name"].str.extract(rf"^(?P<Type>{_TYPE}|): (?P<Name>.*)$")
+    table["Name"] = found["Name"]
+    table.insert(0, "Type", found["Type"].where(found["Type"] != "", None).ffill())  # even of a row that is not used
     return _checked(table, unread, titles)
 
 

@@ -21,7 +21,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import stream
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.mkl import verbose_tables as mkl_verbose
-from kernelscope.analysis.formats.onednn import broken_lines, decimal_commas
+from kernelscope.analysis.formats.onednn import broken_lines, decimal_commas, first_executions
 from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
 from kernelscope.analysis.trace import Trace, conform
 
@@ -80,6 +80,9 @@ def read(path: Path) -> Trace:
         "unreadable MKL lines": mkl.attrs["parse_failures"],
     }
     info = _info(result, timed, len(untimed) + len(mkl), kernels["device"], onednn["attributes"])
+    slow = first_executions.found(first_executions.of_onednn(onednn, list(_ONEDNN_KEYS)))
+    if slow := slow + first_executions.found(first_executions.of_mkl(mkl)):
+        info["first_executions"] = slow
     if joined:
         info["notes"].append(f"lines of executions that were broken into several, and are read as one each: {joined:,}")
     return Trace(

@@ -54,6 +54,8 @@ CAST_IN = "InsertedPrecisionFreeCast_"
 _OPTIMISED = re.compile(
     r"(?:_nchwc|_nhwc)(?:_token_\d+)?$|^fused |^(?:Reorder(?:Input|Output)|Fused\w+)(?:_token_\d+)?$", re.IGNORECASE
 )
+# The optimizer's pass that made a node, behind the name of a node that it replaced: fc/MatMulAddFusion, norm/LayerNormFusion/
+_BY_PASS = re.compile(r"/[A-Z][A-Za-z0-9]*Fusion/?(?:_\d+|_token_\d+|_quant(?:ized)?)*$")
 # What the optimizer appends, and the tensor's ending where it names a node after its result
 _ADDED = re.compile(r"_nchwc$|_token_\d+$|_nhwc$|_quant(?:ized)?$|_output_\d+$")
 _OPERATOR_PART = re.compile(r"[A-Z][A-Za-z0-9]*(?:_\d+)?")
@@ -116,7 +118,7 @@ def as_json(given: Tensors) -> tuple[str | None, str | None]:
 @cache
 def node_kind(operator: str) -> str:
     """Return the kind (one of analysis.trace.KINDS) of a node by its operator's type."""
-    if _COMPILED.search(operator):
+    if is_compiled(operator):
         return "fused"
     match = next((kind for sign, kind in _KINDS if re.search(sign, operator.lower())), None)
     return match or classify.operator_kind(operator, "forward")
@@ -134,7 +136,7 @@ def path(name: str, operator: str) -> str | None:
     if not bare or _PUT_IN.match(bare) or (bare.startswith(CAST_IN) and operator == "Cast"):
         return None
     bare = bare.removeprefix(CAST_IN)
-    if _COMPILED.search(operator):
+    if is_compiled(operator):
         return operator
     parts = [part for part in bare.split("/") if part not in _ROOT]
     last = parts[-1] if parts else ""
@@ -146,7 +148,13 @@ def path(name: str, operator: str) -> str | None:
 @cache
 def is_optimised(name: str, operator: str) -> bool:
     """Return whether a node is one that ONNX Runtime's optimizer fused, or put into its own layout."""
-    return any(_OPTIMISED.search(text) for text in (name, operator))
+    return _BY_PASS.search(name) is not None or any(_OPTIMISED.search(text) for text in (name, operator))
+
+
+@cache
+def is_compiled(operator: str) -> bool:
+    """Return whether a node is a part of the graph that a provider compiled: what nodes it was is not to be seen."""
+    return _COMPILED.search(operator) is not None
 
 
 @cache

@@ -20,7 +20,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import chrome_json
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.holders import holders
-from kernelscope.analysis.formats.onnxruntime import device, nodes
+from kernelscope.analysis.formats.onnxruntime import device, first_run, nodes
 from kernelscope.analysis.formats.onnxruntime import events as profile_events
 from kernelscope.analysis.formats.onnxruntime.events import Profile
 from kernelscope.analysis.trace import Trace, conform
@@ -33,7 +33,7 @@ _EVENT = re.compile(
     r'|[^"]{0,1000}_kernel_time)"'
 )
 _NODE, _FENCE = "_kernel_time", r"_fence_(?:before|after)$"
-_RUN = "model_run"
+_RUN = first_run.RUN
 _OWN = (_RUN, "SequentialExecutor::Execute", "ParallelExecutor::Execute")
 _LATEST_NS = 4_000_000_000_000_000_000
 _MOST_EVENTS = 1_000_000  # at which ONNX Runtime stops recording
@@ -87,6 +87,7 @@ def read(path: Path) -> Trace:
         info=_info(profile, computed, gpu, runs["thread"]),
         diagnostics={name: count for name, count in diagnostics.items() if count},
     )
+    first_run.set_aside(result)
     return _without_runs(result) if result.steps.empty and not gpu.devices else result if gpu.clock.usable else _as_totals(result)
 
 

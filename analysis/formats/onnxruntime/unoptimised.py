@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.formats.onnxruntime import nodes
+from kernelscope.analysis.formats.onnxruntime import first_run, nodes
 from kernelscope.analysis.trace import Trace
 
 Bool = npt.NDArray[np.bool_]
@@ -23,9 +23,8 @@ def left_over(trace: Trace) -> pd.DataFrame:
     None if a node shows that it ran. They are activations and normalisations right behind a convolution, and pairs of
     transpositions that cancel each other.
     """
-    kernels = trace.kernels if trace.steps.empty else trace.kernels[trace.kernels["step"].notna().to_numpy(bool)]
-    providers = (trace.info.get("settings") or {}).get("providers", nodes.CPU)  # older versions do not write them
-    if (trace.info.get("source") or {}).get("format") != "onnxruntime" or providers != nodes.CPU:
+    kernels = executed(trace)
+    if not can_tell(trace):
         return kernels.iloc[:0]
     names, operators = (kernels[column].astype("string").fillna("") for column in ("name", "operator"))
     if any(nodes.is_optimised(*pair) for pair in set(zip(names, operators, strict=True))):
@@ -35,6 +34,20 @@ def left_over(trace: Trace) -> pd.DataFrame:
     if followed < _MOST * convolutions:
         following[:] = False
     return kernels[following | _cancelling(kernels, operators)]
+
+
+def can_tell(trace: Trace) -> bool:
+    """Return whether such nodes would show: other providers fuse nodes by themselves, or only queue them."""
+    providers = (trace.info.get("settings") or {}).get("providers", nodes.CPU)  # older versions do not write them
+    return first_run.is_profile(trace) and providers == nodes.CPU
+
+
+def executed(trace: Trace) -> pd.DataFrame:
+    """Return the nodes that compute on processors, of measured runs if there are runs."""
+    if trace.steps.empty:
+        return trace.kernels
+    measured = trace.steps.loc[~trace.steps["warmup"].to_numpy(bool), "step"]
+    return trace.kernels[trace.kernels["step"].isin(measured).to_numpy(bool)]
 
 
 def _behind_convolutions(kernels: pd.DataFrame, operators: pd.Series) -> Bool:

@@ -44,8 +44,8 @@ def of(rows: pd.DataFrame) -> CallCounts:
 
 def _of(rows: pd.DataFrame, columns: tuple[str, str]) -> CallCounts:
     """Return each row's calls: its total divided by its average, to the nearest whole number within the rounding of both."""
-    total, total_step = _times(rows[columns[0]])
-    average, average_step = _times(rows[columns[1]])
+    total, total_step = times(rows[columns[0]])
+    average, average_step = times(rows[columns[1]])
     with np.errstate(divide="ignore", invalid="ignore"):
         best = np.rint(total / average)
         low = (total - total_step / 2) / (average + average_step / 2)
@@ -56,8 +56,8 @@ def _of(rows: pd.DataFrame, columns: tuple[str, str]) -> CallCounts:
     return CallCounts(pd.Series(counts, index=rows.index), int(off[known].max(initial=0)), columns)
 
 
-def _times(cells: pd.Series) -> tuple[_Floats, _Floats]:
-    """Return times in ns, and to how many ns each is printed."""
+def times(cells: pd.Series) -> tuple[_Floats, _Floats]:
+    """Return printed times in ns, and to how many ns each is printed."""
     points = printed.decimal_points(cells.astype("string"))
     parts = points.str.extract(_TIME)
     powers = (

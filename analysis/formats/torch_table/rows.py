@@ -3,8 +3,9 @@
 The profiler prints operators and, since PyTorch 1.8, also the kernels that they launched, as rows without time on the CPU. An
 operator's own time on the device is the sum of its kernels', so only one kind of rows counts: kernels, unless they have less
 than half of the sum below the table and operators have more (the older autograd profiler prints no kernels, and tables are cut
-to their first rows). Annotations that are projected on the device are also rows without time on the CPU, named like their row
-of the host: they contain kernels but are not kernels. The sum below the table leaves them out, except in PyTorch 2.1 to 2.4.
+to their first rows), or, without a sum, if operators have notably more. Annotations that are projected on the device are also
+rows without time on the CPU, named like their row of the host: they contain kernels but are not kernels. The sum below the
+table leaves them out, except in PyTorch 2.1 to 2.4.
 
 In a table without any time on the CPU, names tell operators and calls from kernels.
 """
@@ -20,6 +21,7 @@ import pandas as pd
 
 from kernelscope.analysis.files import text_tables
 from kernelscope.analysis.formats import printed
+from kernelscope.analysis.formats.torch_table import calls
 from kernelscope.analysis.formats.torch_table.tables import OperatorTable
 from kernelscope.analysis.kernels import names
 
@@ -29,6 +31,7 @@ Times = npt.NDArray[np.int64]
 CALLS = r"^(?:cuda|cu|hip|ze|ur|xpu|musa|acl)[A-Z]\w*$"
 PROFILER = r"^(?:Activity Buffer Request|Buffer Flush|Instrumentation|Resource|Lazy Function Loading|Command Buffer Full)"
 OPERATOR = r"::"  # after a library's name: aten::mm, mkldnn::_linear; users' names mostly have none
+_OPERATOR_OF_PYTORCH = r"^aten::"
 # The host's rows in a table without its times: names without parameters after a library's, nodes of autograd, calls
 _HOST = rf"^\w+(?:::\w+)+(?:\.\w+)?(?:\.\.\.)?$|^autograd::|^torch::autograd::|^\w+Backward\d*$|{CALLS}"
 _COPIES, _MEMCPY, _LAUNCH = "aten::copy_", r"^(?:cuda|hip)Memcpy(?:Async)?$", r"^(?:cuda|hip)\w*LaunchKernel"
@@ -45,6 +48,7 @@ COPY = r"^(?:Memcpy|Memset|\[CUDA mem|gpu_mem)"
 _KERNEL = rf"[<(]|::|^_Z|kernel|triton|{COPY}"  # in names of kernels, hardly ever of ranges
 
 _ROUNDING = 200  # rounded times may be off by one 200th of the total: 0.5%
+_NEARLY = 0.9  # of operators' time: without a sum below the table, kernels that tell less do not count
 _NAMED = 100  # a user's range counts if it has at least one 100th of a CPU table's total
 _WRAPPED = 100  # an operator whose own part of its device time is less than one 100th leaves the work to others
 
@@ -64,6 +68,8 @@ class TableRows:
         self.doubtful: Flags = self.unreadable("cpu") | self.unreadable("self_cpu")
         self.timed_host = not {"cpu", "self_cpu"}.isdisjoint(self.rows)
         self.host: Flags = timed | self.doubtful | ~((self.own > 0) | self.unreadable("self_device"))
+        # PyTorch's own operators may be too short for a time on the CPU; beside the host's row of that name, one is the device's
+        self.host |= self.like(_OPERATOR_OF_PYTORCH) & ~self.name.isin(self.name[self.host]).to_numpy(dtype=bool)
         if not self.timed_host:
             self.host |= self.like(_HOST)
         # without a column of own times, sums count nested operators again
@@ -86,6 +92,14 @@ class TableRows:
     def like(self, pattern: str) -> Flags:
         """Return which rows have a name that contains a pattern."""
         return self.name.str.contains(pattern, regex=True).fillna(False).to_numpy(dtype=bool)
+
+    def rounding(self, counted: pd.Index, total: str) -> int:
+        """Return by how many ns rows may fall short of the printed total because all are rounded: half a last digit of each."""
+        if self.counted_annotations:  # which are found by times that are about the same
+            return int(self.total or 0) // _ROUNDING
+        own = self.rows.loc[counted, "self_device" if self.device else "self_cpu"]
+        _, steps = calls.times(pd.Series([*own, total], dtype="str"))
+        return int(np.nansum(steps) / 2)
 
     def is_more_than_rounding(self, ns: int) -> bool:
         """Return whether a difference is larger than rounding of the total explains."""
@@ -115,8 +129,9 @@ class TableRows:
     def counts_kernels(self) -> bool:
         """Return whether the rows of kernels, not those of operators, count as a device's work."""
         kernels, operators = int(self.own[self.kernel_rows].sum()), int(self.own[self.operator_rows].sum())
-        whole = max(kernels, operators) if self.total is None else self.total - self.counted_annotations
-        return kernels > 0 and (2 * kernels >= whole or kernels >= operators)
+        if self.total is None:  # so what the rows that count lack would be lost
+            return kernels > 0 and kernels >= _NEARLY * operators
+        return kernels > 0 and (2 * kernels >= self.total - self.counted_annotations or kernels >= operators)
 
     @cached_property
     def kernel_rows(self) -> Flags:
@@ -129,6 +144,12 @@ class TableRows:
         wraps = self.own < self._times("device_total") // _WRAPPED
         others = self.like(_LOOP) | self.like(CALLS) | self.name.isin(_NO_WORK).to_numpy(dtype=bool)
         return self.host & (self.own > 0) & ~self.doubtful & ~wraps & ~others
+
+    @cached_property
+    def left_to_others(self) -> int:
+        """Return the own device time in ns of operators that do not count where operators do: they wrap others or make views."""
+        others = self.host & ~self.operator_rows & ~self.doubtful & self.like(OPERATOR)
+        return 0 if self.counts_kernels or not self.device else int(self.own[others].sum())
 
     @cached_property
     def transfers(self) -> Flags:

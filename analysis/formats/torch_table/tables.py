@@ -2,8 +2,9 @@
 
 A table is a line of dashes, a heading, a line of dashes, rows, a line of dashes, and lines such as "Self CPU time total: 7.1ms".
 The dashes show the positions of columns. People also post tables as Markdown, or without the dashes: then at least two spaces
-are between cells, and the table ends with the first line that is no row. Columns have been renamed over the years; `tables`
-gives each one name:
+are between cells, and the table ends with the first line that is no row. Where a web page made one space of each run of them,
+and where rows do not stand below their titles, a row's cells are told by their forms, from the right. Columns have been renamed
+over the years; `tables` gives each one name:
 
     name, self_cpu, cpu, cpu_average, self_device, device_total, device_average (text with units), self_cpu_share,
     self_device_share (with %), count, shapes, source (the program's own innermost line of the stack)
@@ -14,6 +15,7 @@ Some programs print a device's columns only, with or without the number of calls
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +26,7 @@ import pandas as pd
 
 from kernelscope.analysis.files import markdown, text_tables
 from kernelscope.analysis.formats import unlisted
+from kernelscope.analysis.formats.torch_table import summaries
 
 _DASHES = re.compile(r"-{3,}")
 _RULE = re.compile(r"^.{0,200}?-{4,}(?:\s+-{3,}){2,}[\s|]*$")
@@ -31,13 +34,26 @@ _HEADING = re.compile(r"^.{0,200}?\bName[\s|].*\bCPU\b.*(?:# of Calls|Number of 
 _APART = re.compile(r"\s{2,}|\s*\|\s*")  # what is between headings
 # All titles that PyTorch has printed, and times as it prints them: what people post without the lines of dashes
 _TITLE = re.compile(
-    r"Name|Overload Name|(?:Self )?[A-Z][A-Z0-9]*(?: total| time| Mem)?|(?:Self )?[A-Z][A-Z0-9]*(?: total)? %"
-    r"|[A-Z][A-Z0-9]* time avg|# of Calls|Number of Calls|Calls|Input Shapes|Source Location|Node ID|Total [KMGT]?FLOP[sS]"
+    r"(?:Name|Overload Name|(?:Self )?[A-Z][A-Z0-9]*(?: total %| time avg| total| time| Mem| %)?"
+    r"|# of Calls|Number of Calls|Calls|Input Shapes|Source Location|Node ID|Total [KMGT]?FLOP[sS])(?= |$)"
 )
-_TIME = re.compile(r"\d[\d.,]*(?:us|ms|s)")
+_TIME = re.compile(r"\d[\d.,]* ?(?:us|ms|s)")
+# How cells look below titles: what tells them apart from the name before them where single spaces divide all
+_CELLS = (
+    (re.compile(r".* %"), r"-?[\d.,]+ ?%|--|nan%"),
+    (re.compile(r".* Mem"), r"-?[\d.,]+ ?[KMGT]?[bB]|--"),
+    (re.compile(r".*Calls"), r"[\d,]+"),
+    (re.compile(r"Input Shapes"), r"\[.*\]"),
+    (re.compile(r"Node ID"), r"-?\d+"),
+    (re.compile(r"Total .*"), r"[\d.,]+|--"),
+    (re.compile(r"(?:Self )?[A-Z][A-Z0-9]*(?: total| time| time avg)?"), r"-?[\d.,]+ ?(?:us|ms|s)"),
+)
 _MARK = re.compile(r"\s*(?P<mark>[#>*/]{0,3})")  # before the lines of a comment or a quotation
 _TOTAL = re.compile(r"\b(?:Self )?(?P<what>\w+) time total:[\s*]*(?P<time>[\d.,]+ *(?:us|ms|s))[\s*]*$")
+_OPERATOR = "aten::"  # what tells a summary of a profile of PyTorch from one of another program
+_SUMS = re.compile(r"\s*\|?[\s*]*(?:Self )?\w+ time total:")
 _DEVICE = re.compile(r"(?:Self )?(?P<device>[A-Z][A-Z0-9]*) (?:total|time avg)$")
+_OWN_DEVICE = re.compile(r"Self (?P<device>[A-Z][A-Z0-9]*)$")
 _OF_DEVICE = re.compile(r"(?:Self )?(?P<device>[A-Z][A-Z0-9]*)(?: total| time avg)?(?: %)?")
 _KNOWN = {
     "Name": "name", "Self CPU": "self_cpu", "Self CPU total": "self_cpu", "CPU total": "cpu", "CPU time": "cpu_average",
@@ -55,6 +71,7 @@ class OperatorTable:
     """One table. rows: its columns under the names of the module's documentation. device: the table's name for the accelerator,
     such as CUDA; empty without one. others: headings that are not read. totals: lines below it, such as {"CPU": "7.1ms"}.
     line: the line of its heading, counted from 1. unreadable: lines inside that are not rows. cut: it has no closing line.
+    is_summary: it is one of people's own. sums_above: totals are those that the text has above it.
     """
 
     line: int
@@ -64,6 +81,8 @@ class OperatorTable:
     totals: dict[str, str] = field(default_factory=dict)
     unreadable: int = 0
     cut: bool = False
+    is_summary: bool = False
+    sums_above: bool = False
 
 
 def _is_rule(line: str) -> bool:
@@ -82,14 +101,23 @@ def tables(lines: Sequence[str]) -> list[OperatorTable]:
     starts = list(_headings(lines))
     for heading, until in zip(starts, [*starts[1:], len(lines) + 1], strict=False):
         result.append(_table(lines, heading, until - 1))
+    if len(result) == 1 and result[0].is_summary and not result[0].totals:
+        result[0].totals = _sums_above(lines, result[0].line)
+        result[0].sums_above = bool(result[0].totals)
     return [table for table in result if "name" in table.rows]
 
 
 def _headings(lines: Sequence[str]) -> Iterator[int]:
     """Yield the positions of headings: next to a line of dashes, above the rule of a Markdown table, or above a row."""
+    of_torch = any(_OPERATOR in line for line in lines)
     for number in range(len(lines) - 1):
         line = lines[number]
-        if "Name" not in line or len(line) > _LONGEST:
+        if len(line) > _LONGEST:
+            continue
+        if of_torch and "|" in line and _is_summary(line, lines[number + 1]):
+            yield number
+            continue
+        if "Name" not in line:
             continue
         titles = _titles(line)
         if not (titles or _HEADING.match(line) or _is_of_device(line)):
@@ -101,10 +129,25 @@ def _headings(lines: Sequence[str]) -> Iterator[int]:
 
 def _titles(line: str) -> list[str]:
     """Return the titles in a line, if it has nothing but those of a profiler's table, with an own time; else none."""
-    found = re.split(r"\s{2,}", line[_mark_end(line, line) :].strip())
+    text = line[_mark_end(line, line) :].strip()
+    found = re.split(r"\s{2,}", text)
+    if len(found) == 1:
+        found = _close_titles(" ".join(text.split()))
     mine = found[0] == "Name" and len(found) > 2 and len(set(found)) == len(found) and all(map(_TITLE.fullmatch, found))
     devices = {match["device"] for title in found if (match := _OF_DEVICE.fullmatch(title))} - {"CPU"}
     return found if mine and len(devices) < 2 and any(map(_is_own, found)) else []
+
+
+def _is_summary(heading: str, rule: str) -> bool:
+    """Return whether a line has the titles of a summary in Markdown."""
+    return _is_markdown(heading, rule) and bool(summaries.titles(markdown.pipe_cells(heading)))
+
+
+def _close_titles(text: str) -> list[str]:
+    """Return the titles in a text that single spaces divide, though titles have spaces themselves; the text if it has others."""
+    found = _TITLE.findall(text)
+    whole = " ".join(found) == text and any(title.endswith("Calls") for title in found)  # words of a sentence may be titles
+    return found if whole else [text]
 
 
 def _is_own(title: str) -> bool:
@@ -116,12 +159,24 @@ def _row(heading: str, line: str, titles: Sequence[str]) -> list[str]:
     """Return the cells of a row below a heading without lines of dashes; none if the line is no such row."""
     if len(line) > _LONGEST:
         return []
-    found = re.split(r"\s{2,}", line[_mark_end(heading, line) :].strip())
+    text = line[_mark_end(heading, line) :].strip()
+    found = re.split(r"\s{2,}", text)
     more = len(found) - len(titles)
     if more > 0:  # two spaces in a name
         found = ["  ".join(found[: more + 1]), *found[more + 1 :]]
+    elif more < 0:
+        found = _close_cells(" ".join(text.split()), titles)
     own = [place for place, title in enumerate(titles) if _is_own(title)]
     return found if len(found) == len(titles) and all(_TIME.fullmatch(found[place]) for place in own) else []
+
+
+def _close_cells(text: str, titles: Sequence[str]) -> list[str]:
+    """Return the cells of a row that single spaces divide: those that have the form of their titles, and a name before them."""
+    forms = [next((form for title, form in _CELLS if title.fullmatch(name)), None) for name in titles[1:]]
+    if None in forms:
+        return []
+    match = re.fullmatch(" ".join(["(.+)", *(f"({form})" for form in forms)]), text)
+    return [*match.groups()] if match else []
 
 
 def _mark_end(heading: str, line: str) -> int:
@@ -150,44 +205,92 @@ def _is_markdown(heading: str, rule: str) -> bool:
 def _table(lines: Sequence[str], heading: int, until: int) -> OperatorTable:
     """Return the table with its heading at a line; until: where it ends at the latest."""
     if _is_markdown(lines[heading], lines[heading + 1]):
-        names = markdown.pipe_cells(lines[heading])
-        first = heading + 2
-        last = next((at for at in range(first, until) if not markdown.pipe_cells(lines[at])), until)
-        frame, unread = markdown.pipe_rows(lines[first:last], len(names))
-        return _named(heading, names, frame, len(unread), _totals(lines[last:until]))
+        return _markdown(lines, heading, until)
     above = heading > 0 and _is_rule(lines[heading - 1])
-    if not above and not _is_rule(lines[heading + 1]):
-        return _without_rules(lines, heading, until)
+    if _are_close(lines[heading]) or not (above or _is_rule(lines[heading + 1])):
+        return _by_forms(lines, heading, until)
     rule = lines[heading - 1] if above else lines[heading + 1]
     spans = [match.span() for match in _DASHES.finditer(rule)]
     first = heading + 2 if _is_rule(lines[heading + 1]) else heading + 1
     last = next((at for at in range(first, until) if _is_rule(lines[at])), until)
     frame, unread = text_tables.columns_at([line for line in lines[first:last] if line.strip()], spans)
-    result = _named(heading, _names(lines[heading], spans), frame, len(unread), _totals(lines[last + 1 : until]))
+    names = _names(lines[heading], spans)
+    if _titles(lines[heading]) and not _has_times(names, frame):  # the rows do not stand below their titles
+        apart = _by_forms(lines, heading, until)
+        if len(apart.rows):
+            return apart
+    result = _named(heading, names, frame, len(unread), _totals(lines[last + 1 : until]))
     result.cut = last == until
     return result
 
 
-def _without_rules(lines: Sequence[str], heading: int, until: int) -> OperatorTable:
-    """Return the table with its heading at a line, whose rows follow until a line that is none."""
-    titles, made, cut, last = _titles(lines[heading]), [], 0, heading + 1
-    for last in range(heading + 1, until):
+def _are_close(heading: str) -> bool:
+    """Return whether single spaces divide the titles of a heading."""
+    return not re.search(r"\S\s{2,}\S", heading[_mark_end(heading, heading) :]) and bool(_titles(heading))
+
+
+def _has_times(names: Sequence[str], frame: pd.DataFrame) -> bool:
+    """Return whether a column of own times has any."""
+    own = [place for place, name in enumerate(names) if _is_own(name)]
+    return any(bool(frame[place].astype("string").str.fullmatch(_TIME.pattern).any()) for place in own)
+
+
+def _by_forms(lines: Sequence[str], heading: int, until: int) -> OperatorTable:
+    """Return the table with its heading at a line, whose rows tell their cells without the positions of columns.
+
+    They follow until a line of dashes if one is below the heading, else until a line that is no row.
+    """
+    titles, made, unread, ruled = _titles(lines[heading]), [], 0, _is_rule(lines[heading + 1])
+    first = heading + 2 if ruled else heading + 1
+    end = next((at for at in range(first, until) if _is_rule(lines[at])), until)
+    last = first
+    for last in range(first, end):
         cells = _row(lines[heading], lines[last], titles)
         if cells:
             made.append(cells)
-        elif unlisted.is_cut(lines[last]):
-            cut += 1
-        else:
+        elif unlisted.is_cut(lines[last]) or (ruled and end < until and lines[last].strip()):
+            unread += 1
+        elif lines[last].strip() or not ruled:
             break
     else:
-        last = until
+        last = end
+    last += last < until and _is_rule(lines[last])
     frame = pd.DataFrame(made, columns=range(len(titles)), dtype="str")
-    return _named(heading, titles, frame, cut, _totals(lines[last:until]))
+    result = _named(heading, titles, frame, unread, _totals(lines[last:until]))
+    result.cut = ruled and end == until
+    return result
+
+
+def _markdown(lines: Sequence[str], heading: int, until: int) -> OperatorTable:
+    """Return the Markdown table with its heading at a line; its last rows may be a line of dashes and the sums below it."""
+    names = markdown.pipe_cells(lines[heading])
+    first = heading + 2
+    last = next((at for at in range(first, until) if not markdown.pipe_cells(lines[at])), until)
+    inside = [line for line in lines[first:last] if not re.fullmatch(markdown.PIPES, line)]
+    frame, unread = markdown.pipe_rows([line for line in inside if not _SUMS.match(line)], len(names))
+    sums = [line for row in inside if _SUMS.match(row) for line in _stacked(markdown.pipe_cells(row))]
+    printed = "Name" in names and any(_TITLE.fullmatch(name) and _is_own(name) for name in names)
+    titles = [] if printed else summaries.titles(names)
+    if titles:
+        frame = summaries.with_units(names, frame)
+        names = [title or repr(name) for title, name in zip(titles, names, strict=True)]
+    result = _named(heading, names, frame, len(unread), _totals(sums) | _totals(lines[last:until]))
+    result.is_summary = bool(titles)
+    return result
+
+
+def _stacked(cells: list[str]) -> list[str]:
+    """Return the lines of a row whose cells hold several, one below the other, as <br> divides them."""
+    parts = [re.split(r"<br ?/?>", cell) for cell in cells]
+    return [" ".join(part).strip() for part in itertools.zip_longest(*parts, fillvalue="")]
 
 
 def _named(heading: int, names: list[str], frame: pd.DataFrame, unread: int, totals: dict[str, str]) -> OperatorTable:
     """Return a table with its columns under the names of the module's documentation."""
     device = next((match["device"] for name in names if (match := _DEVICE.match(name)) and match["device"] != "CPU"), "")
+    if not device:  # people leave out all but own times
+        devices = [match["device"] for name in names if (match := _OWN_DEVICE.match(name))]
+        device = next((one for one in devices if one != "CPU"), "")
     own = {
         f"Self {device}": "self_device",
         f"Self {device} %": "self_device_share",
@@ -238,3 +341,10 @@ def _totals(lines: Sequence[str]) -> dict[str, str]:
         elif line.strip() and not line.startswith("#"):  # a Markdown heading may precede them
             break
     return result
+
+
+def _sums_above(lines: Sequence[str], until: int) -> dict[str, str]:
+    """Return the sums printed above a table if the text has each of them once: else they may be another profile's."""
+    found = [(place, match) for place, line in enumerate(lines) if (match := _TOTAL.search(line))]
+    sums = {match["what"]: match["time"].replace(" ", "") for place, match in found if place < until}
+    return sums if len(sums) == len(found) else {}

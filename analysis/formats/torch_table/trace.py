@@ -27,22 +27,26 @@ _SHARED = 2  # rows with the same printed times by which two tables are taken fo
 _MOST = 0.5  # of the time in no row: a smaller part is not given to an operator
 _SAME = 0.98  # of the largest part: operators that wrap one another have about the same
 _CUT = r"\.\.\.$"
-_MOST_OWN = 50  # operators whose own time on the host is kept
+_MOST_OWN = 50  # operators whose own time on the host, or on the device, is kept
 _NEITHER = "the table has neither own time on a device nor operators' own time on the CPU"
 _ONLY_COPIES = "the rows that count are copies; none is a kernel"
+_NEEDED = (
+    "needed are columns named Name, Self CPU or Self CUDA (of another device: its name), and # of Calls, with two spaces or | "
+    "between them, and times with a unit, as key_averages().table() prints them"
+)
 CALLS_UNKNOWN = "the table does not print the calls: a row counts as one execution"
 
 
 def matches(head: Head) -> bool:
     """Return whether the text has the heading of one of the profiler's tables."""
-    return head.is_text and "Name" in head.text and torch_tables.has_table(head.tables_text)
+    return head.is_text and ("Name" in head.text or "aten::" in head.text) and torch_tables.has_table(head.tables_text)
 
 
 def read(path: Path) -> Trace:
     """Read the tables; raise EvidenceError if there are none, or none has usable rows."""
     result = torch_tables.tables(stream.table_lines(path))
     if not result:
-        raise EvidenceError(f"{path}: no table of torch.profiler's key_averages(); print it with .table() and name that file")
+        raise EvidenceError(f"{path}: no table of torch.profiler's key_averages() with titles and rows; {_NEEDED}")
     trace = Trace(
         info={
             "source": {"format": "torch-table", "tool": "torch.profiler", "version": None, "schema": None},
@@ -65,13 +69,24 @@ def read(path: Path) -> Trace:
     host = [reader.rows.host_total for reader in readers]
     if None not in host:
         trace.info["host_ns"] = sum(ns for ns in host if ns)
+    if device_own := _device_own([reader.rows for reader in readers if reader.rows.device]):
+        trace.info["device_own"] = device_own
     if own := _host_own([reader.rows for reader in readers if reader.rows.device]):
         trace.info["host_own"] = own
     if not len(trace.kernels) and not len(trace.totals) and not len(trace.copies):
-        raise EvidenceError(f"{path}, {_nothing(result)}; print it again")
+        raise EvidenceError(f"{path}, {_nothing(result)}; {_NEEDED}")
     if not len(trace.kernels):
         trace.info["unavailable"]["kernels"] = _ONLY_COPIES if len(trace.copies) else _NEITHER
     return trace
+
+
+def _device_own(tables: list[TableRows]) -> dict[str, dict[str, int]]:
+    """Return the operators' own time (ns) on the device and their calls, also where kernels count: others' tables may not."""
+    parts = [pd.DataFrame({"name": rows.name, "ns": rows.own, "calls": rows.calls})[rows.operator_rows] for rows in tables]
+    if not parts:
+        return {}
+    sums = pd.concat(parts).groupby("name")[["ns", "calls"]].sum().sort_values("ns", ascending=False, kind="stable")
+    return {str(name): {"ns": int(ns), "calls": int(calls)} for name, ns, calls in sums.head(_MOST_OWN).itertuples()}
 
 
 def _host_own(tables: list[TableRows]) -> dict[str, dict[str, Any]]:
@@ -248,13 +263,17 @@ class _TableReader:
         left = rows.total - inside - int(work["duration_ns"].sum())
         if inside:
             self.remarks.note(f"the sum below {self.place} includes {_ms(inside)} of annotations, which are not work")
-        if not rows.is_more_than_rounding(left):
+        if left <= rows.rounding(work.index, self.table.totals[self.table.device if rows.device else "CPU"]):
             return None
         inside_one = self._inside_one(work, left)
         left -= int(inside_one["duration_ns"].sum())
+        others = min(rows.left_to_others, left)
+        of_others = f"; {_ms(others)} of it are the own time of operators that wrap others or make views" if others else ""
+        if not left:
+            return inside_one.assign(kind=pd.Series(pd.NA, index=inside_one.index, dtype="string"))
         self.remarks.note(
             f"{_ms(left)} of the {_ms(rows.total)} in the sum below {self.place} are in no row that counts: "
-            f"they are the kernel {UNLISTED!r}"
+            f"they are the kernel {UNLISTED!r}{of_others}"
         )
         # how many executions it stands for is unknown
         row = {"name": UNLISTED, "kind": "unknown", "duration_ns": left, "count": 0, "attribution": "none"}
@@ -269,10 +288,11 @@ class _TableReader:
         """
         rows = self.rows
         totals = rows.ns("device_total" if rows.device else "cpu").fillna(0)
+        left -= rows.left_to_others
         operators = rows.host & rows.operators & rows.like(of_rows.OPERATOR) & ~rows.doubtful
         operators &= (self.executions > 0).fillna(False).to_numpy(dtype=bool)
-        bounds = (totals - int(work["duration_ns"].sum())).clip(upper=left).where(operators, 0)
-        if rows.counts_kernels or int(bounds.max() or 0) <= _MOST * left:
+        bounds = (totals - int(work["duration_ns"].sum()) - rows.left_to_others).clip(upper=left).where(operators, 0)
+        if rows.counts_kernels or int(bounds.max() or 0) <= max(_MOST * left, 0):
             return pd.DataFrame({"duration_ns": pd.array([], dtype="Int64")})
         alike = totals[(bounds >= _SAME * bounds.max()).to_numpy(bool)]
         place = alike[::-1].idxmin()  # the innermost of those that wrap one another: of equal ones, the last
@@ -311,6 +331,12 @@ class _TableReader:
         remarks.count("annotations projected on the device, no kernels", int(rows.annotations.sum()))
         if table.others:
             remarks.note(f"columns that are not read: {', '.join(sorted(set(table.others)))}")
+        if table.is_summary:
+            remarks.note(
+                f"{self.place} has its writer's own titles; its columns are read as {', '.join(map(str, table.rows.columns))}"
+            )
+        if table.sums_above:
+            remarks.note(f"the sums of {self.place} are those that stand above it")
         if table.cut and not table.totals:
             remarks.note(f"{self.place} has no end: it may be cut short")
         if table.device and not rows.timed_device:

@@ -36,6 +36,30 @@ def test_a_host_that_mostly_waits_for_the_device_is_no_advice(advised):
     assert "the device waits for the host" not in advised("2.500ms")
 
 
+RANDOM = [
+    row("aten::pow", "0.100ms", "0.200ms", "2.000ms", "2"),
+    row("aten::normal_", "762.000ms", "762.000ms", "0.000us", "2"),
+    row("aten::empty", "300.000ms", "300.000ms", "0.000us", "2"),
+]
+
+
+def test_operators_that_compute_on_the_host_alone(advised):
+    """With time on the device for others, an operator without any is no launch; one that makes memory does not compute."""
+    found = advised("1100.000ms", *RANDOM)
+    one = found["aten::normal_ runs on the host alone"]
+    assert (one["saves_ns"], one["at_most"]) == (762_000_000, True)
+    assert one["evidence"] == ["No work of its on the device was recorded; on the host: aten::normal_ 762 ms."]
+    assert "torch.randn(..., device='cuda')" in one["remedy"]
+    rest = found["the device waits for the host"]
+    assert rest["saves_ns"] == (1100 - 762 - 2) * 1_000_000
+    assert "first run" not in rest["evidence"][1]
+
+
+def test_operators_without_any_time_on_the_device_may_be_launches(advised):
+    """Older tables give kernels' time to no operator at all."""
+    assert not any("on the host alone" in title for title in advised("900.000ms", *RANDOM[1:]))
+
+
 def spent(advised, *rows):
     return advised("900.000ms", *rows)["the device waits for the host"]
 
@@ -85,7 +109,7 @@ def test_calls_that_explain_a_part_of_the_host_come_first_and_count_once(advised
     assert list(found)[:2] == ["streams or events are created again and again", "the device waits for the host"]
     one = found["the device waits for the host"]
     assert one["saves_ns"] == 298_000_000
-    assert "600 ms of it are calls that other advice names" in one["evidence"][0]
+    assert "600 ms of it are in what other advice names" in one["evidence"][0]
     assert "HIP graphs" in one["remedy"]
     assert "CUDA" not in one["remedy"]
 

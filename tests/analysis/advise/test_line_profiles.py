@@ -76,6 +76,21 @@ def test_a_long_call_that_was_not_profiled_is_noted(tmp_path):
     assert any(note.startswith("train.py:11 `frame = camera.get()` takes 19.0 s (76%): what it calls was not") for note in notes)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("u = 0.25 * (u[1:-1, :-2] + u[1:-1, 2:])", False),
+        ("d = np.abs(u[1:][mask] - v).max()", False),
+        ("if (a and b): x = y ** (2 + z)", False),
+        ("u = np.abs(model.flux(v))", True),
+        ("x = solve(len(y))", True),
+    ],
+)
+def test_only_calls_that_may_be_python_are_to_be_decorated(tmp_path, text, said):
+    notes = advise(report(tmp_path, (text, 800, 19_000), ("y = x", 800, 6000)))["notes"]
+    assert any("decorate that with @profile" in note for note in notes) == said
+
+
 def test_lines_of_unknown_files_are_named_by_their_function(tmp_path):
     result = advise(report(tmp_path, ("time.sleep(1)", 10, 1000), file=""))
     assert result["ranges"][0]["name"] == "train:11 time.sleep(1)"

@@ -42,6 +42,10 @@ def test_the_column_has_the_unit_that_values_do_not():
     assert text_tables.nanoseconds(series("36428601057", "0"), "ns").tolist() == [36428601057, 0]
 
 
+def test_micro_may_be_the_greek_letter():
+    assert text_tables.nanoseconds(series("1.5\u00b5s", "1.5\u03bcs", "1.5\u03bb")).fillna(-1).tolist() == [1500, 1500, -1]
+
+
 def test_times_too_large_for_ns_are_null():
     assert text_tables.nanoseconds(series("999999999999s", "1e30s", "9e-40s")).fillna(-1).tolist() == [-1, -1, 0]
 

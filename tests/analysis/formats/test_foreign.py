@@ -50,6 +50,55 @@ def test_a_file_that_no_format_reads_is_told_in_a_line(tmp_path, text, what):
     assert "\n" not in str(error.value)
 
 
+RULE = "=" * 30
+FOREIGN = {
+    f"{RULE} Top by Computation Time {RULE}\n  [node type]  [start]\n": "benchmark_model.*tf.profiler",
+    f"{RULE} Run Order {RULE}\r\n [node type]\r\n": "benchmark_model",
+    "Number of nodes executed: 31\n": "benchmark_model",
+    "Operator-wise Profiling Info for Regular Benchmark Runs:\n": "benchmark_model.*enable_profiling",
+    f"2017-12-06: I tensorflow/core/util/stat_summarizer.cc:468] {RULE} Summary by node type {RULE}\n": "StatSummarizer",
+    "conv1  EXECUTED       layerType: Convolution  realTime: 189  cpu: 189  execType: jit_avx512_FP32\n": "OpenVINO.*ONNX",
+    "a Status.EXECUTEDlayerType: Convolution  realTime: 0:00:00.001189cpu: 0:00:00.001189 execType: x\n": "OpenVINO",
+    "FIT Profiler Report\n\n---\n|  Action  |  Mean duration (s)  |\n": "Lightning's profiler.*profiler='pytorch'",
+    "Action          |  Mean duration (s)    |Num calls    |\n": "Lightning's profiler",
+    "------- DeepSpeed Flops Profiler -------\nProfile Summary at step 5:\n": "DeepSpeed.*torch.profiler",
+    "rank=0 time (ms) | forward: 207.71 | backward: 3509.10\n": "DeepSpeed",
+    "[2024-04-19 13:30:54] [INFO] [Rank 0] time (ms) | fwd_microstep: 9340.38 | bwd_microstep: -2.5 |\n": "DeepSpeed",
+    "------->     Profiling Report     <-------\n\nPlace: CPU\n": "Paddle's profiler.*nsys profile",
+    "-------Operator Summary-------\nTime unit: ms\n": "Paddle's profiler",
+    "RAM 1685/7854MB (lfb 1044x4MB) CPU [0%@1303,0%@345] EMC_FREQ 0%@1866 GR3D_FREQ 0%@140\n": "tegrastats.*nsys profile",
+    "06-01-2023 10:00:00 RAM 1685/7854MB (lfb 4x4MB) GR3D_FREQ 99%@1300\n": "tegrastats",
+    "prim_kind    shapes      ncalls  time(ms)  overall%  agg_ncalls(avg)\n": "verbose_converter.*name that log itself",
+    " 42.12%  42.12%  42.12% Gemm                    39582.22ms\n": "CTranslate2.*MKL_VERBOSE",
+    "MIOpenDriver: conv -n 1 -c 3 -H 224\n": "MIOpenDriver.*rocprofv3 --kernel-trace",
+    "    Section: GPU Speed Of Light Throughput\n    DRAM Frequency  cycle/nsecond  6.47\n": "above the sections.*keep that",
+}
+
+
+@pytest.mark.parametrize(("text", "what"), FOREIGN.items())
+def test_texts_of_tools_are_told_with_what_to_record_instead(tmp_path, text, what):
+    path = tmp_path / "log.txt"
+    path.write_text(f"starting\n{text}done\n")
+    with pytest.raises(EvidenceError, match=f"it seems to be .*{what}") as error:
+        detect(path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Profiler Report\n", "Action | Reward\n", "the layerType: x, execType: y were EXECUTED\n", "RAM 16/32GB free\n",
+        "time (ms) of a step: 20\n", "Number of nodes executed was large\n", "loss  42.12%  42.12% Gemm 3ms\n",
+        "MIOpenDriver was not found\n", "Run Order\n", "see the Operator Summary -----\n",
+    ],
+)  # fmt: skip
+def test_other_texts_with_the_same_words_are_of_no_tool(tmp_path, text):
+    path = tmp_path / "log.txt"
+    path.write_text(text)
+    with pytest.raises(EvidenceError, match="no capture of a known format; if"):
+        detect(path)
+
+
 @pytest.mark.parametrize(
     "text", ["node name | address | requested port\na | b | 1\n", "the node name | requested bytes\n", "node name: x\n"]
 )

@@ -12,6 +12,8 @@ from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFi
 _AROUND = ("softmax", "gemm", "random", "copy", "layout", "elementwise", "cast", "reduction")
 _MAY_BE_FROM_HOST = ("copy", "cast")  # operators of these kinds may copy from the host, which is no part of attention
 _BACKWARD = r"(?i)bwd|backward|_d[qkv]+_|dkdv|dgrad"
+_ATTENTION = r"^aten::(?:scaled_dot_product_attention|_\w*_attention)"
+_BATCHED = r"^aten::b(?:addb)?mm$"
 _ANY = "a kernel that computes all of attention at once (flash attention): cuDNN, FlashAttention, xFormers"
 _AS_OTHER = "leave attention as it is on the faster side, or try another version, type or head size"
 _REPLACED = 0.5  # of a kernel an attention must be gone; of tables that were cut, which lack some of them, fewer
@@ -57,14 +59,16 @@ def _unfused(case: DeviceCase, rows: pd.DataFrame) -> Iterator[DeviceFinding]:
     around = case.kernels([kind for kind in _AROUND if not (case.by_operators and kind in _MAY_BE_FROM_HOST)])
     least = _REPLACED_OF_CUT if case.unlisted_ns(other) else _REPLACED
     fewer = around[(around[f"{other}_count"] - around[f"{fused}_count"] >= least * many).to_numpy(bool)]
-    soft = fewer[(fewer["kind"] == "softmax").to_numpy(bool)]
-    if soft.empty:
+    fewer = fewer[~words.are_several(fewer)]
+    told = _by_operators(case, fewer, (fused, other), many)
+    if not (fewer["kind"] == "softmax").any() and not told:
         return  # it does not replace any softmax: other work, not another algorithm
     alone, single = float(rows[f"{fused}_ns"].sum()), rows[f"{fused}_dtype"].isin(["f32", "tf32"]).all()
     rows = pd.concat([rows, fewer])
     sentences = [
         f"The fused kernels alone take {words.duration(alone)} in {case.side(fused).name}; the rest is kernels that "
         f"{case.side(other).name} executes more often, in attention or elsewhere.",
+        *([told] if told else []),
         *words.both(case, rows),
     ]
     sure = "medium" if case.totals else "high"  # totals have no shapes, so the work may differ
@@ -74,7 +78,35 @@ def _unfused(case: DeviceCase, rows: pd.DataFrame) -> Iterator[DeviceFinding]:
     )
     slower = words.slower(case, rows)[0] == fused
     how = f"in {case.side(fused).name}: {_TO_16_BITS}" if slower and single else _AS_OTHER if slower else remedy(case)
-    yield DeviceFinding("attention algorithm", title, rows["row"].tolist(), sure, sentences, how, structural=True)
+    here = rows["row"].tolist()
+    yield DeviceFinding("attention algorithm", title, here, sure, sentences, how, structural=True, told=told is not None)
+
+
+def _by_operators(case: DeviceCase, fewer: pd.DataFrame, sides: tuple[str, str], many: float) -> str | None:
+    """Return a sentence if operators tell what the softmax does, which a table that was cut does not print; else None.
+
+    The side with fused kernels prints attention's operators and no batched product, the other one only batched products, at
+    least two for each attention. sides: which has fused kernels, and the other; many: attentions of the first.
+    """
+    fused, other = sides
+    named = [_operators(case, key, pattern) for key, pattern in ((fused, _ATTENTION), (other, _BATCHED))]
+    against = [_operators(case, key, pattern) for key, pattern in ((fused, _BATCHED), (other, _ATTENTION))]
+    products = not case.by_operators and (fewer["kind"] == "gemm").any()
+    if not case.unlisted_ns(other) or not products or any(map(len, against)) or not all(map(len, named)):
+        return None
+    if float(named[1].sum()) < 2 * many:
+        return None
+    said = [f"{case.side(key).name}: {one.index[0]} ({words.count(float(one.iloc[0]))} calls)"
+            for key, one in zip(sides, named, strict=True)]  # fmt: skip
+    return f"Operators tell it, {'; '.join(said)}; a softmax is not among the rows that were printed."
+
+
+def _operators(case: DeviceCase, key: str, pattern: str) -> pd.Series[float]:
+    """Return how often a side's totals count the operators whose names match, by name."""
+    totals = case.side(key).trace.totals
+    names = totals["name"].astype("string")
+    mine = ((totals["table"] == "operators") & names.str.contains(pattern)).fillna(False).to_numpy(bool)
+    return totals["count"][mine].astype(float).groupby(names[mine].astype(str)).sum().sort_index(ascending=False)
 
 
 def remedy(case: DeviceCase) -> str:

@@ -80,7 +80,7 @@ def between_host_and_device(case: DeviceCase) -> Iterator[DeviceFinding]:
     sentences = [
         *waits,
         *_moved(case, rows),
-        *(f"{str(kind).capitalize()}: {words.change(case, one['a_ns'], one['b_ns'])}." for kind, one in directions.iterrows()),
+        _by_direction(case, directions),
         *([_numbers(case, rows)] if case.totals else []),
     ]
     sentences = [*_of_narrower_types(case, rows), *sentences]
@@ -94,6 +94,12 @@ def between_host_and_device(case: DeviceCase) -> Iterator[DeviceFinding]:
     costs = f"add up to more in {slower} than in {faster}" if case.totals else f"cost {slower} more {what_of} than {faster}"
     title = f"copies between host and device ({what}) {costs}: {how}"
     yield DeviceFinding("copies between host and device", title, rows["row"].tolist(), sure, sentences, _remedy(case, rows, slow))
+
+
+def _by_direction(case: DeviceCase, directions: pd.DataFrame) -> str:
+    """Return the times of all directions in one sentence: figures of which some are missing do not add up."""
+    said = "; ".join(f"{kind}: {words.change(case, one['a_ns'], one['b_ns'])}" for kind, one in directions.iterrows())
+    return f"{said[:1].upper()}{said[1:]}."
 
 
 def _numbers(case: DeviceCase, rows: pd.DataFrame) -> str:

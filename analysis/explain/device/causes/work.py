@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from kernelscope.analysis.accounting.device_account import COPY
 from kernelscope.analysis.attribution import call_totals
-from kernelscope.analysis.explain.device import counted, words
+from kernelscope.analysis.explain.device import alignment, calls, counted, words
 from kernelscope.analysis.explain.device.case import SIDES, SMALL, DeviceCase, DeviceFinding
 from kernelscope.analysis.explain.device.causes import attention, faults, hardware, precision
+from kernelscope.analysis.explain.device.causes import copies as copying
 from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
 _WHY = "find out why {slower} runs more of them than {faster}"
@@ -33,6 +35,27 @@ _LONGER = (
     "to see whether {0}'s problem is larger, record grids on both sides (nsys, or nvprof --print-gpu-trace); with equal grids, "
     "it is the code, or where its data lies"
 )
+_SAME_DATA = (
+    "the data seems to have one size on both sides, as equally many copies take equally long ({0}), so compare how the kernel is "
+    "launched (one block, or blocks of few threads, leave most of the device idle), and its code"
+)
+_SAME_COPIES, _LASTS_NS = 0.05, 100_000  # of their time; shorter copies take about as long whatever their size
+_COMPUTES = re.compile(r"(?i)gemm|mat_?mul|mult|conv|attention|norm|softmax")  # and transposes or adds up only besides
+# words of a kernel's name; words that say that it is done already; what to do
+_HINTS = (
+    (
+        frozenset(["transpose", "transposed"]),
+        frozenset(["shared", "smem", "lds", "tile", "tiled", "coalesced"]),
+        "a transposition that reads along rows and writes along columns accesses memory with large strides; in {0}, move tiles "
+        "through shared memory (LDS), so that neighbouring threads read and write neighbouring addresses (coalesced)",
+    ),
+    (
+        frozenset(["atomic", "atomics", "histogram"]),
+        frozenset(["shared", "smem", "lds", "private", "privatized"]),
+        "atomic operations on one address wait for one another; in {0}, use fewer of them: let each block add up in registers or "
+        "shared memory, and add its sum or count to the result once",
+    ),
+)
 _ON_CPU = "compare sizes, threads, library versions, and other load on the processors"
 _LIKE_OTHER = (
     "let {0} use {1}, as {2} does: compare types, memory layouts (format_tag::any lets oneDNN choose), versions of the "
@@ -43,6 +66,10 @@ _REFERENCE = re.compile(r"\b(?:ref|simple):any\b|\bref\b")
 _OPTIMISE = (
     "in {0}, {1} is the library's reference code, for what no optimised code supports: change the type, layout or attributes "
     "(zero points, scales, post-ops) of this primitive, or the library's version"
+)
+_IN_FULL = (
+    "several kernels share names that the table cut: print them in full, key_averages().table(max_name_column_width=200, "
+    "row_limit=-1), on both sides, to see which one takes longer or runs more often"
 )
 _SAME_GRID = "grids are the same: compare code, inputs and the data's location; Nsight Compute shows what a kernel waits for"
 _OTHER_GRID = "grids differ: compare sizes, and how the work is divided into blocks"
@@ -155,9 +182,11 @@ def _of_one(case: DeviceCase, mine: pd.DataFrame) -> DeviceFinding:
     slow, slower, fast, faster = words.slower(case, mine)
     counts, times = ([float(mine[f"{key}_{what}"].sum()) for key in (slow, fast)] for what in ("count", "ns"))
     name, number = words.kernel(mine["name"].iloc[0]), words.executions_of(case, mine)
-    more = float(words.more_often(words.by_name(mine)).sum()) / float(mine["delta_ns"].sum()) > _MOSTLY
+    several = bool(words.are_several(mine).any())
+    more = float(words.more_often(words.by_name(mine)).sum()) / float(mine["delta_ns"].sum()) > _MOSTLY and not several
     ratio = times[0] / times[1] if times[1] > 0 else 0.0
     longer = f"takes {_as_long(ratio)} times as long in {slower} as in" if ratio else f"takes longer in {slower} than in"
+    longer = f"takes more time in {slower} than in" if several else longer
     verb = f"runs more often in {slower} than in" if more else longer
     title = f"{name} {verb} {faster}: {words.of_rows(case, mine)}, {number}"
     split = words.by_number(case, mine)
@@ -184,11 +213,40 @@ def _longer(case: DeviceCase, rows: pd.DataFrame) -> str:
         return _ON_CPU if pair is None else _LIKE_OTHER.format(slower, pair[1], faster)
     if (measured := counted.remedy(case, rows)) is not None:
         return measured
+    if words.are_several(rows).any():
+        return _IN_FULL
+    each = _of_one_execution(case, rows)
+    if hint := _by_its_name(rows, slow):
+        return f"{each}{hint.format(slower)}"
     grids = [rows.loc[(rows[f"{key}_count"] > 0).to_numpy(bool), f"{key}_grid"] for key in SIDES]
     if all(len(grid) and grid.notna().all() for grid in grids):
         return _SAME_GRID if set(grids[0]) == set(grids[1]) else _OTHER_GRID
+    if copied := _of_equal_copies(case):
+        return f"{each}{copied}"
     how = _LONGER if all(side.makes <= {"cuda"} for side in (case.a, case.b)) else _COMPARE
-    return f"{_of_one_execution(case, rows)}{(_BY_SHAPE if case.by_operators else how).format(slower)}"
+    return f"{each}{(_BY_SHAPE if case.by_operators else how).format(slower)}"
+
+
+def _by_its_name(rows: pd.DataFrame, slow: str) -> str | None:
+    """Return what mostly slows down kernels of the program's own that do what this one's name says; None if it says nothing."""
+    longest = rows.iloc[int(rows[f"{slow}_ns"].to_numpy(float).argmax())]
+    computes = longest["kind"] in MAIN or _COMPUTES.search(words.kernel(longest["name"]))
+    if computes or pd.notna(longest[f"{slow}_library"]):
+        return None
+    said = alignment.words_of(longest["name"])
+    return next((hint for told, done, hint in _HINTS if said & told and not said & done), None)
+
+
+def _of_equal_copies(case: DeviceCase) -> str | None:
+    """Return that the data seems to have one size on both sides, as equally many copies of it take equally long; else None."""
+    copies = case.rows[((case.rows["part"] == COPY) & case.rows["kind"].isin(copying.BETWEEN)).to_numpy(bool)]
+    if not case.totals or copies.empty or (copies["a_count"] != copies["b_count"]).any() or any(map(case.unlisted_ns, SIDES)):
+        return None
+    times = copies[["a_ns", "b_ns"]]
+    near = times.max(axis=1) <= (1 + _SAME_COPIES) * times.min(axis=1)
+    if not near.all() or float(times.min().min()) < _LASTS_NS:
+        return None
+    return _SAME_DATA.format(words.of_rows(case, copies))
 
 
 def _of_one_execution(case: DeviceCase, rows: pd.DataFrame) -> str:
@@ -217,6 +275,7 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
     counts = {key: float(case.without_wrappers(mine)[f"{key}_count"].sum()) for key in SIDES}
     slow, _, fast, _ = words.slower(case, mine)
     more = counts[slow] > 1.02 * counts[fast] + 0.5 and not _each_takes_longer(mine, slow, fast) and not _launch_as_many(case)
+    more &= not words.are_several(mine).any() or not counts[fast]
     name = {
         "unknown": case.what,
         "small": f"elementwise and other small {case.what}",
@@ -253,7 +312,8 @@ def _title(case: DeviceCase, mine: pd.DataFrame, name: str, counts: dict[str, fl
     if pair is not None:
         times = _as_long(float(mine[f"{slow}_ns"].sum()) / float(mine[f"{fast}_ns"].sum()))
         return f"{pair[0]} in {slower} takes {times} times as long as {pair[1]} in {faster}: {both}"
-    return f"{name} ({_named(mine)}) {'run more often' if more else 'take longer'} in {slower} than in {faster}: {both}"
+    longer = "take more time" if words.are_several(mine).any() else "take longer"
+    return f"{name} ({_named(mine)}) {'run more often' if more else longer} in {slower} than in {faster}: {both}"
 
 
 def _remedy(case: DeviceCase, kind: str, mine: pd.DataFrame, counts: dict[str, float], more: bool) -> str:
@@ -262,7 +322,7 @@ def _remedy(case: DeviceCase, kind: str, mine: pd.DataFrame, counts: dict[str, f
     remedy = _INPUT if kind == INPUT else _longer(case, mine) if not more else None
     tiny = more and 0 < float(mine[f"{slow}_ns"].sum()) < _TINY_NS * counts[slow] and counts[fast] > 0
     own = kind not in MAIN and mine[["a_library", "b_library"]].isna().all(axis=None) and counts[slow] > _FAR_MORE * counts[fast]
-    if tiny and case.faster != slow and (kind == "unknown" or own):
+    if tiny and calls.faster(case) != slow and (kind == "unknown" or own):
         return _SPLIT.format(slower)
     if kind == "softmax" and not counts[fast]:
         return f"if it is part of attention: {attention.remedy(case)}"
@@ -272,7 +332,7 @@ def _remedy(case: DeviceCase, kind: str, mine: pd.DataFrame, counts: dict[str, f
         return _OTHERWISE.format(fast=faster)
     if remedy is not None:
         return remedy
-    what = _OF_FASTER if case.faster == slow else _WHY if counts[fast] else _INSTEAD
+    what = _OF_FASTER if calls.faster(case) == slow else _WHY if counts[fast] else _INSTEAD
     how = _CALLERS if case.by_operators else _BY_OPERATOR if _have_operators(case, slow, mine) else _BY_KERNEL
     return f"{what}; {how}".format(slower=slower, faster=faster, what=case.what)
 

@@ -167,6 +167,24 @@ def test_operators_that_launch_no_more_kernels_do_not_run_more_often(tmp_path, l
     assert said in ks.explain(*sides)["findings"][0]["title"]
 
 
+@pytest.mark.parametrize(
+    ("b", "named"),
+    [
+        ([("aten::conv2d_cpu", 1177, 20), ("aten::norm_cpu", 309, 20)], False),
+        ([("aten::conv2d_cpu", 1177, 30), ("aten::norm_cpu", 309, 20)], True),  # more of them
+        ([("aten::conv2d_cpu", 1177, 20), ("aten::norm_cpu", 463, 20)], True),  # the whole differs, too
+    ],
+    ids=["cancels out", "other work", "does not cancel out"],
+)
+def test_parts_that_cancel_out_on_processors_are_no_causes(explained, b, named):
+    a = [("aten::conv2d_cpu", 1022, 20), ("aten::norm_cpu", 463, 20)]
+    result = explained((a, 1485), (b, sum(ms for _, ms, _ in b)))
+    assert bool(result["findings"]) is named
+    if not named:
+        assert "and cancel out, as they can from run to run on processors" in result["abstained"]
+        assert "cannot be told apart" in explanation.answer(result)
+
+
 # --- kernels --------------------------------------------------------------------------------------------------------------------
 
 

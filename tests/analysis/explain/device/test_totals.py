@@ -38,7 +38,7 @@ def test_calls_that_one_side_makes_in_its_loop_are_told_with_their_remedy(explai
     result = explained((SAXPY, [("cudaMalloc", 2, 90.0)]), (SAXPY, calls))
     assert result["calls"].startswith(
         "the host spends 310 ms more in API calls in B, apart from the device's work: cudaMalloc 2 calls (90.0 ms) in A, "
-        "1,000 calls (300 ms) in B; cudaFree 0 calls (0 ns) in A, 1,000 calls (100 ms) in B; try: allocate once"
+        "1,000 calls (300 ms) in B; cudaFree none in A, 1,000 calls (100 ms) in B; try: allocate once"
     )
     assert result["calls"] in explanation.warnings(result)
     assert explanation.answer(result).endswith("; the host spends 310 ms more in API calls in B, apart from the device's work")
@@ -164,6 +164,15 @@ def test_programs_without_a_kernel_in_common_are_told_apart(explained):
     sentence = "no kernel of A has a name like one of B's: these seem to be different programs"
     assert explained((fractal, []), (scene, []))["differs"] == [sentence]
     assert not explained((scene, []), ([("render_world(float*)", 1, 400.0), *fractal], []))["differs"]
+
+
+def test_a_single_kernel_takes_the_place_of_one_of_its_kind(explained):
+    product, sum_of_two = [("matmul_tiled(float*, int)", 1, 303.0)], [("VecAdd_kernel(float*)", 1, 3.0)]
+    result = explained((product, []), (sum_of_two, []))
+    assert result["differs"] == ["no kernel of A has a name like one of B's: these seem to be different programs"]
+    assert result["findings"][0]["title"].startswith("only A has gemm kernels (matmul_tiled)")
+    rewritten = explained((product, []), ([("sharedABMultiply(float*, int)", 1, 30.0)], []))
+    assert not rewritten["differs"]
 
 
 def test_who_checks_printed_tables_finds_the_same_digits(explained):
@@ -349,4 +358,38 @@ def test_whole_tables_that_are_counted_in_two_ways_are_compared_by_kind(tmp_path
 def test_cut_tables_that_are_counted_in_two_ways_get_no_cause(tmp_path):
     result = in_two_ways(tmp_path, 6, 8)
     assert result["findings"] == []
-    assert result["abstained"] == "one table is counted by operator, the other by kernel, as rows were not printed"
+    assert result["abstained"].startswith("one table is counted by operator, the other by kernel, and rows were not printed")
+    assert result["parts"] == [{"part": "all work, counted in two ways", "delta_ns": 3_000_000}]
+    assert [(row["layer"], row["delta_ns"]) for row in result["rows"]] == [("all work, counted in two ways", 3_000_000)]
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("copy_kernel(float*)", "transpose_kernel(float*)"), "in B, move tiles through shared memory"),
+        (("join(int*)", "join_atomic(int*)"), "in B, use fewer of them"),
+        (("transpose_naive(float*)", "transpose_shared(float*)"), None),  # the slower one has its tiles
+        (("copy_kernel(float*)", "transposition(float*)"), None),
+        (("sgemm_transpose_a(float*)", "sgemm_transpose_b(float*)"), None),  # products, with an operand transposed
+    ],
+    ids=["transposition", "atomic", "in shared memory", "another word", "products"],
+)
+def test_what_a_name_says_is_told_with_what_mostly_helps(explained, names, said):
+    (found,) = explained(([(names[0], 10, 20.0)], []), ([(names[1], 10, 60.0)], []))["findings"]
+    hints = [text for text in ("shared memory", "use fewer") if text in found["remedy"]]
+    assert bool(hints) is bool(said)
+    assert not said or said in found["remedy"]
+
+
+@pytest.mark.parametrize(("copied", "same"), [(90.0, True), (50.0, False)])
+def test_equal_copies_mean_equal_data(explained, copied, same):
+    both = [(HTOD, 3, 89.4)], [(HTOD, 3, copied)]
+    found = explained(([("add(float*)", 1, 2300.0), *both[0]], []), ([("add(float*)", 1, 135.0), *both[1]], []))["findings"]
+    first = next(one for one in found if "add takes" in one["title"])
+    assert ("the data seems to have one size on both sides" in first["remedy"]) is same
+    assert ("whether A's problem is larger" in first["remedy"]) is not same
+
+
+def test_copies_of_all_directions_are_told_in_one_sentence(explained):
+    (first,) = explained(([*SAXPY, (DTOH, 2, 13.3), (HTOD, 2, 14.0)], []), (SAXPY, []))["findings"]
+    assert "Device to host: 13.3 ms in A, none in B; host to device: 14.0 ms in A, none in B." in first["evidence"]

@@ -149,3 +149,48 @@ def test_a_loader_that_moved_to_workers_is_told(tmp_path):
         "workers of its data loader make the samples, which cProfile does not see."
     )
     assert [said in one for one in sentences] == [True, True]
+
+
+ADAM, TENSOR = "adam.py:347(_single_tensor_adam)", "functional.py:127(to_tensor)"
+LOCK = "{method 'acquire' of '_thread.lock' objects}"
+
+
+def test_small_parts_with_a_known_remedy_are_noted(tmp_path):
+    rows = ((10, 12.0, 12.0, BACKWARD), (40, 0.3, 0.6, ADAM), (1000, 0.5, 1.0, TENSOR), (9, 1.0, 1.0, LOCK))
+    result = advise(written(tmp_path, *rows))
+    assert result["advice"] == []
+    assert any(
+        note.startswith("`adam.py: _single_tensor_adam` 600 ms (3%), 40 x 15.0 ms: the optimizer's update")
+        and "fused=True" in note
+        for note in result["notes"]
+    )
+    assert any(note.startswith("`functional.py: to_tensor` 1.00 s (5%)") and "num_workers" in note for note in result["notes"])
+    assert any(note.startswith("acquire of _thread.lock objects 1.00 s (5%)") for note in result["notes"])
+
+
+@pytest.mark.parametrize(
+    "row", [(40, 0.1, 0.39, ADAM), (40, 0.1, 0.39, TENSOR), (9, 0.7, 0.7, LOCK), (9, 1.0, 1.0, "adam.py:3(_multi_tensor_adam)")]
+)
+def test_smaller_parts_and_others_are_not_noted(tmp_path, row):
+    notes = advise(written(tmp_path, (10, 12.0, 12.0, BACKWARD), row))["notes"]
+    assert not any(word in note for note in notes for word in ("tensor by tensor", "single samples", "waits for other"))
+
+
+def test_the_function_with_most_code_of_its_own_is_named(tmp_path):
+    """It is called by two that only pass on: 4.5 of 20 s of its own, 5.5 s with what it calls."""
+    rows = [(5, 0.4, 9.0, "ui.py:2(draw)"), (5, 0.6, 8.0, "ui.py:5(add)"), (5, 0.5, 7.0, "ui.py:8(_add)")]
+    rows += [(50, 4.5, 5.5, "ui.py:20(_add_line)"), (1, 6.0, 6.0, "{built-in method time.sleep}")]
+    notes = advise(written(tmp_path, *rows))["notes"]
+    (found,) = [note for note in notes if note.startswith("most time in its own code")]
+    assert found.endswith("`ui.py: _add_line` 4.50 s (22%), 50 x 90.0 ms; with what it calls 5.50 s (28%)")
+
+
+@pytest.mark.parametrize("own", [1.9, 7.0])
+def test_a_function_with_little_code_or_that_is_named_already_is_not_named_again(tmp_path, own):
+    notes = advise(written(tmp_path, (50, own, own + 1, "ui.py:20(_add_line)"), (1, 6.0, 6.0, EXEC)))["notes"]
+    assert not any(note.startswith("most time in its own code") for note in notes)
+
+
+def test_built_in_functions_of_python_2_have_no_file(tmp_path):
+    trace = captures.read(written(tmp_path, (3, 9.0, 9.0, ":0(dot)"), (3, 8.0, 17.0, "a.py:1(dot)")))
+    assert trace.kernels["name"].tolist()[:2] == ["dot", "a.py: dot"]

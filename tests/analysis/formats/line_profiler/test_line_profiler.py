@@ -323,8 +323,26 @@ def test_percentages_that_were_cut(tmp_path):
     assert trace.lines.equals(line_profiler.read(saved(tmp_path, report)).lines)
 
 
+@pytest.mark.parametrize("instead", ["", "\n", "   \r\n"])
+def test_the_rule_below_the_header_may_be_lost(tmp_path, instead):
+    report = "Timer unit: 1e-06 s\n" + block("a.py", "f", 7) + "\nsome text\n" + block("b.py", "g", 20)
+    plain = line_profiler.read(saved(tmp_path, report))
+    path = saved(tmp_path, re.sub(r"====+\n", lambda _: instead, report), "pasted.txt")
+    assert line_profiler.matches(read_head(path))
+    trace = line_profiler.read(path)
+    assert len(trace.lines)
+    assert trace.lines.equals(plain.lines)
+    assert trace.diagnostics == {}
+
+
 @pytest.mark.parametrize(
-    "text", ["| Hits | Time |\n|---|---|\n| 3 | 4 |\n", "Hits\tTime\tName\n3\t4\tx\n", "Hits Time Line Contents\n"]
+    "text",
+    [
+        "| Hits | Time |\n|---|---|\n| 3 | 4 |\n",
+        "Hits\tTime\tName\n3\t4\tx\n",
+        "Hits Time Line Contents\n",
+        "Hits Time Line Contents\nare the columns\n",
+    ],
 )
 def test_other_tables_are_not_taken(tmp_path, text):
     assert not line_profiler.matches(read_head(saved(tmp_path, text)))

@@ -1,5 +1,7 @@
 """nvprof's tables as people quote them: in bold, without titles, behind metrics, or with columns cut out."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
@@ -129,3 +131,36 @@ def test_a_trace_without_durations_is_refused_with_the_reason(tmp_path):
     path.write_text("==3== Profiling result:\n   Start  Grid Size  Stream  Name\n1.0000ms   (10 1 1)       7  add(float*)\n")
     with pytest.raises(EvidenceError, match=r"no table follows|no column Duration"):
         captures.read(path)
+
+
+TITLES = "            Type  Time(%)      Time     Calls       Avg       Min       Max  Name\n"
+DAMAGED = (
+    " GPU activities:   {share}  {time}         4  {each}  1.0000us  2.0000us  first(int)\n"
+    "                   30.00%  3.0000ms         2  1.5000ms  1.0000ms  2.0000ms  second(int)\n"
+    "                   20.00%  2.0000ms         3  666.67us  1.0000us  1.0000ms  [CUDA memcpy HtoD]\n"
+    "      API calls:   100.00%  2.0000ms         4  500.00us  3.0000us  1.0000ms  cudaFree\n"
+)
+
+
+@pytest.mark.parametrize("titles", [TITLES, ""])
+@pytest.mark.parametrize(
+    ("cells", "count"),
+    [
+        ({"share": "50.00%", "time": "t.10us", "each": "1.2500ms"}, 0),
+        ({"share": "5O.OO%", "time": "5.0000ms", "each": "1.2500ms"}, 0),
+        ({"share": "50.00%", "time": "5.0000ms", "each": "l.2500ms"}, 4),
+    ],
+    ids=["time", "share", "average"],
+)
+def test_a_damaged_cell_of_the_first_row_costs_no_other_row(tmp_path, titles, cells, count):
+    trace = read(tmp_path, titles + DAMAGED.format(**cells))
+    first = ("first(int)", 4, 5_000_000) if count else (UNLISTED, 0, 5_000_000)  # 50% of the 10 ms that 20% of 2 ms tell
+    assert sorted(listed(trace.kernels, "name", "count", "duration_ns")) == sorted([first, ("second(int)", 2, 3_000_000)])
+    assert listed(trace.copies, "operation", "duration_ns") == [("host to device", 2_000_000)]
+    assert listed(trace.totals, "name", "duration_ns") == [("cudaFree", 2_000_000)]
+    assert bool(trace.diagnostics) == (not count)
+
+
+def test_a_row_with_two_damaged_cells_and_no_titles_is_no_row():
+    line = " GPU activities:   5O.OO%  t.10us         4  1.2500ms  1.0000us  2.0000us  first(int)\n"
+    assert not nvprof_table.matches(Head(Path("x"), line.encode()))

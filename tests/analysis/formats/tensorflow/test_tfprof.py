@@ -136,3 +136,14 @@ def test_advice_names_operators_that_the_device_does_not_run(tmp_path: Path) -> 
     assert one["saves_ns"] == pytest.approx(40_000_000)
     few = by_type(("Conv2D", "30.00ms", "60.00%", "5.00ms", "10.00%"), ("IteratorGetNext", "0us", "0.00%", "40.00ms", "80.00%"))
     assert "operators on the host" not in {one["topic"] for one in advise(written(tmp_path, few))["advice"]}
+
+
+@pytest.mark.parametrize(("times", "longest"), [((290, 290, 290), None), ((100, 700, 100), "net/Regret_2")])
+def test_operators_of_no_known_kind_are_not_named_by_it(tmp_path: Path, times: tuple[int, ...], longest: str | None) -> None:
+    """Of 1.5 ms: a kind that is unknown tells nothing, a single operator of 700 us does."""
+    rows = "\n".join(
+        f"    net/Regret_{at} (1KB/1KB, {us}us/{us}us, 0us/0us, {us}us/{us}us)" for at, us in enumerate(times, start=1)
+    )
+    whole = f"_TFProfRoot (--/9KB, --/1.50ms, --/0us, --/1.50ms)\n  net (0B/9KB, 0us/{sum(times)}us, 0us/0us, 0us/{sum(times)}us)"
+    result = advise(written(tmp_path, f"===Model Analysis Report===\n{TITLES}\n{whole}\n{rows}\n===End of Report===\n"))
+    assert (result["longest"] or {}).get("name") == longest

@@ -66,9 +66,55 @@ def test_what_was_not_printed_is_one_kernel_and_a_note(tmp_path):
     assert "2.000 ms of the 9.000 ms in the sum below the table of line 2 are in no row that counts" in notes(trace)
 
 
-@pytest.mark.parametrize(("total", "more"), [("10.050ms", {}), ("10.051ms", {UNLISTED: 0.051})])
-def test_half_a_percent_is_rounding(tmp_path, total, more):
+@pytest.mark.parametrize(("total", "more"), [("10.001ms", {}), ("10.002ms", {UNLISTED: 0.002}), ("10.050ms", {UNLISTED: 0.05})])
+def test_half_of_each_last_digit_is_rounding(tmp_path, total, more):
     assert work(on_device(tmp_path, [kernel("void gemm()", "10.000ms")], total)) == {"void gemm()": 10, **more}
+
+
+def test_operators_that_make_views_or_wrap_others_are_in_the_rest_of_the_sum(tmp_path):
+    """941 + 15 us are work; 4 us of a view's and 2 of a wrapper's are in rows, but in none that counts: 962 in all."""
+    rows = [
+        operator("aten::square", "15.000us", "962.000us"), operator("aten::pow", "941.000us", "947.000us"),
+        operator("aten::result_type", "4.000us", "4.000us"), operator("aten::to", "2.000us", "943.000us"),
+    ]  # fmt: skip
+    trace = on_device(tmp_path, rows, "962.000us")
+    assert work(trace) == {"aten::square": 0.015, "aten::pow": 0.941, UNLISTED: 0.006}
+    assert "0.006 ms of it are the own time of operators that wrap others or make views" in notes(trace)
+
+
+def test_a_rest_that_is_all_inside_one_operator_leaves_no_row_of_nothing(tmp_path):
+    trace = on_device(tmp_path, [operator("aten::conv", "40.000ms", "100.000ms")], "100.000ms")
+    assert work(trace) == {"aten::conv": 40, "(inside aten::conv, not printed)": 60}
+
+
+def test_an_operator_without_time_on_the_cpu_is_no_kernel_unless_beside_its_own_row(tmp_path):
+    short = on_device(tmp_path, [operator("aten::pow", "941.000us", "947.000us"), kernel("aten::to", "2.000us")], "943.000us")
+    assert work(short) == {"aten::pow": 0.941, "aten::to": 0.002}
+    assert short.kernels["operator"].tolist() == ["aten::pow", "aten::to"]
+    both = [operator("aten::pow", "941.000us", "941.000us"), kernel("aten::pow", "941.000us")]
+    assert work(on_device(tmp_path, both, "941.000us")) == {"aten::pow": 0.941}
+
+
+def test_without_a_sum_kernels_that_tell_notably_less_than_operators_do_not_count(tmp_path):
+    rows = [
+        operator("aten::mm", "6.000ms", "6.000ms"),
+        operator("aten::add", "4.000ms", "4.000ms"),
+        kernel("void gemm()", "6.000ms"),
+    ]
+    assert work(read(tmp_path, printed(NEW, rows))) == {"aten::mm": 6, "aten::add": 4}
+    rows[2] = kernel("void gemm()", "9.000ms")
+    assert work(read(tmp_path, printed(NEW, rows))) == {"void gemm()": 9}
+
+
+def test_operators_own_time_on_the_device_is_told_where_kernels_count(tmp_path):
+    rows = [
+        operator("aten::mm", "6.000ms", "6.000ms", "3"),
+        operator("aten::linear", ZERO, "6.000ms"),
+        kernel("gemm()", "6.000ms"),
+    ]
+    trace = on_device(tmp_path, rows, "6.000ms")
+    assert trace.info["counted"] == "kernels"
+    assert trace.info["device_own"] == {"aten::mm": {"ns": 6_000_000, "calls": 3}}
 
 
 def test_a_compiled_kernel_and_what_launches_it_count_once(tmp_path):

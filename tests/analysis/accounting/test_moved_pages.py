@@ -1,0 +1,47 @@
+"""Moves of unified memory in totals: they stand beside the sum if kernels wait for them."""
+
+import pytest
+
+from kernelscope.analysis.accounting.breakdowns import breakdown
+from kernelscope.analysis.accounting.device_account import account
+from kernelscope.analysis.advise.subject import of_trace
+from kernelscope.analysis.trace import conform
+from tests.analysis.explain.device.test_faults import totals
+
+
+def moves(*rows):
+    names = ("memory", "count", "bytes", "duration_ns")
+    given = [{"operation": "unified memory", "device": "cuda:0", **dict(zip(names, row, strict=True))} for row in rows]
+    return conform("copies", given)
+
+
+def sums(trace):
+    """The whole by breakdown, by the account that explain uses, and by advise."""
+    return int(breakdown(trace, "kernel").table["duration_ns"].sum()), account(trace).step_ns, of_trace(trace, "x").step_ns
+
+
+def test_moves_of_a_recording_with_page_faults_are_in_no_sum():
+    trace = totals({"sumMatrixGPU": (2, 72_837)}, 297, 71_997, 960)
+    trace.copies = moves(("host to device", 5030, 192 << 20, 28_770_710), ("device to host", 384, 64 << 20, 5_816_995))
+    assert sums(trace) == (72_837_000,) * 3
+
+
+def test_small_moves_to_the_device_answer_faults_that_were_not_recorded():
+    trace = totals({"add": (2, 3000)})
+    trace.copies = moves(("host to device", 1000, 64 << 20, 900_000), ("device to host", 384, 64 << 20, 700_000))
+    assert sums(trace) == (3_700_000,) * 3
+
+
+@pytest.mark.parametrize(
+    ("calls", "move"),
+    [
+        (("cudaMemPrefetchAsync",), ("host to device", 1000, 64 << 20, 900_000)),  # moved ahead
+        ((), ("host to device", 99, 6 << 20, 900_000)),  # few
+        ((), ("host to device", 1000, 1000 << 20, 900_000)),  # large
+        ((), ("host to device", 1000, 64 << 20, 3_000_001)),  # longer than the kernels
+    ],
+)
+def test_other_moves_are_in_every_sum(calls, move):
+    trace = totals({"add": (2, 3000)}, calls=calls)
+    trace.copies = moves(move)
+    assert sums(trace) == (3_000_000 + move[3],) * 3
