@@ -24,12 +24,13 @@ _REMEDIES = {
 }
 _LINKS = {
     "tensorflow": "https://www.tensorflow.org/guide/gpu#logging_device_placement",
-    "pytorch": "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#create-tensors-directly-on-the-target-device",
+    "pytorch": "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
 }
-# Of PyTorch's operators those that move, make or describe memory, or wait for the device: on the host they do no arithmetic
-_OF_MEMORY = (
-    r"aten::(?:empty|to$|_to_copy|copy_|clone|contiguous|item|_local_scalar_dense|nonzero|is_|resize|set_|detach|view|reshape|"
-    r"result_type|_?pin_memory|record_stream|lift)"
+# Of PyTorch's operators those that compute each element: others make, describe or move memory, and a first call may take long
+_COMPUTE = re.compile(
+    r"aten::(?:normal|uniform|random|bernoulli|exponential|randperm|multinomial|mm|addmm|bmm|baddbmm|addbmm|mkldnn_\w+|thnn_\w+|"
+    r"slow_conv\w+|native_\w+_norm|sort|topk|index_select|gather|cumsum|_fft\w*|_?unique\w*|searchsorted|_?cdist\w*|add|sub|mul|div|"
+    r"pow|exp|log|sqrt|sin|cos|tanh|sigmoid|sum|mean|std|var|max|min|clamp|where|cat)_?"
 )
 _NO_WORK = r"Iterator|Queue|Dataset|Read|Decode|Parse|Recv|Send|Barrier|Staging|Summary|Save|Restore"  # input, waits and files
 
@@ -84,7 +85,7 @@ def _of_pytorch(subject: Subject) -> pd.Series:
         totals["count"].astype(float)[(totals["table"] == "operators").to_numpy(bool)].groupby(totals["name"].astype("string"))
     )
     ns = pd.Series({name: one["ns"] for name, one in own.items() if name not in on_device}, dtype=float)
-    computes = [name.startswith("aten::") and not re.match(_OF_MEMORY, name) for name in ns.index]
+    computes = [bool(_COMPUTE.fullmatch(name)) for name in ns.index]
     return ns[np.array(computes, dtype=bool) & (ns >= _LONG_CALL * calls.sum().reindex(ns.index)).to_numpy(bool)]
 
 
