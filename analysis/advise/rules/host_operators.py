@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,6 @@ from kernelscope.analysis.formats import scopes
 _MUCH = 0.2  # of the device's work
 _NAMED = 3
 _LONG_CALL = 100_000  # ns: launching takes less
-_MOST_OPERATORS = 50  # whose time on the device is kept of a table: of more, not all are known
 _REMEDIES = {
     "tensorflow": "place {} on the device: log_device_placement=True tells where each operator runs; check tf.device(...) "
     "blocks, and that the type has a kernel for the device (float32 rather than float64 or integers)",
@@ -48,7 +48,7 @@ def on_the_host(subject: Subject) -> list[Advice]:
             f"{' and '.join(map(str, sums.index))} {'run' if plural else 'runs'} on the host alone",
             float(sums.sum()),
             "at most their time on the host, which includes waits, if nothing else runs meanwhile",
-            [f"No work of {'theirs' if plural else 'its'} on the device was recorded; on the host: {listed}."],
+            [f"None of {'their' if plural else 'its'} work on the device was recorded; on the host: {listed}."],
             words.text(subject, {name: text.format("them" if plural else "it") for name, text in _REMEDIES.items()}),
             words.text(subject, _LINKS),
             last=float(sums.sum()) < subject.step_ns,
@@ -75,16 +75,15 @@ def _of_tensorflow(subject: Subject) -> pd.Series:
 
 
 def _of_pytorch(subject: Subject) -> pd.Series:
-    """Return the own time on the host of operators that have no time on the device, if the table tells both of all operators."""
-    info = subject.trace.info
-    on_device, own = info.get("device_own") or {}, info.get("host_own") or {}
-    if not 0 < len(on_device) < _MOST_OPERATORS:
+    """Return the own time on the host of operators that have no time on the device, if the table tells of both."""
+    own: dict[str, dict[str, Any]] = subject.trace.info.get("host_own") or {}
+    if not any(one["device_ns"] for one in own.values()):  # older tables do not tell
         return pd.Series(dtype=float)
     totals = subject.trace.totals
     calls = (
         totals["count"].astype(float)[(totals["table"] == "operators").to_numpy(bool)].groupby(totals["name"].astype("string"))
     )
-    ns = pd.Series({name: one["ns"] for name, one in own.items() if name not in on_device}, dtype=float)
+    ns = pd.Series({name: one["ns"] for name, one in own.items() if not one["device_ns"]}, dtype=float)
     computes = [bool(_COMPUTE.fullmatch(name)) for name in ns.index]
     return ns[np.array(computes, dtype=bool) & (ns >= _LONG_CALL * calls.sum().reindex(ns.index)).to_numpy(bool)]
 

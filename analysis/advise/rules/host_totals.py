@@ -37,7 +37,7 @@ def takes_longer(subject: Subject) -> list[Advice]:
     if subject.timeline or host_ns - told_ns < _FAR_LONGER * subject.step_ns:
         return []
     spent, first = _spent(subject, host_ns)
-    without = f" {words.duration(told_ns)} of it are in what other advice names." if told_ns else ""
+    without = f" Other advice covers {words.duration(told_ns)} of it." if told_ns else ""
     return [
         Advice(
             "host-bound",

@@ -90,9 +90,14 @@ def _device_own(tables: list[TableRows]) -> dict[str, dict[str, int]]:
 
 
 def _host_own(tables: list[TableRows]) -> dict[str, dict[str, Any]]:
-    """Return the host's own time (ns) in the operators that take most of it, and the program's line around each, if printed."""
+    """Return the host's own time (ns) in the operators that take most of it, and the program's line around each, if printed.
+
+    device_ns: their own time on the device, as printed, whether it counts or not.
+    """
     parts = [
-        pd.DataFrame({"name": rows.name, "ns": rows.ns("self_cpu"), "place": rows.texts("source")})[rows.operators & rows.host]
+        pd.DataFrame({"name": rows.name, "ns": rows.ns("self_cpu"), "device_ns": rows.own, "place": rows.texts("source")})[
+            rows.operators & rows.host
+        ]
         for rows in tables
     ]
     found = pd.concat(parts).dropna(subset=["ns"]) if parts else pd.DataFrame()
@@ -101,10 +106,10 @@ def _host_own(tables: list[TableRows]) -> dict[str, dict[str, Any]]:
     found = found.sort_values("ns", ascending=False, kind="stable")
     groups = found.groupby(found["name"].astype(str), sort=False)
     sums = groups["ns"].sum().sort_values(ascending=False, kind="stable").head(_MOST_OWN)
-    places = groups["place"].first().reindex(sums.index)
+    places, device = groups["place"].first().reindex(sums.index), groups["device_ns"].sum().reindex(sums.index)
     return {
-        str(name): {"ns": int(ns), "place": None if pd.isna(place) else str(place)}
-        for name, ns, place in zip(sums.index, sums, places, strict=True)
+        str(name): {"ns": int(ns), "device_ns": int(on_device), "place": None if pd.isna(place) else str(place)}
+        for name, ns, on_device, place in zip(sums.index, sums, device, places, strict=True)
     }
 
 

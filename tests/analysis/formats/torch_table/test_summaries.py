@@ -32,7 +32,7 @@ def test_units_in_titles(tmp_path, titles):
     assert trace.kernels[["name", "duration_ns", "count", "device"]].values.tolist() == [
         ["void gesvd(long)", 37_500_000, 513, "device"]
     ]
-    assert trace.info["host_own"] == {"aten::svd": {"ns": 3_120_000, "place": None}}
+    assert trace.info["host_own"] == {"aten::svd": {"ns": 3_120_000, "device_ns": 37_710_000, "place": None}}
     assert any("its columns are read as name, count, self_cpu, self_device" in note for note in trace.info["notes"])
 
 
