@@ -19,8 +19,8 @@ def notes(subject: Subject) -> list[str]:
     if not slow:
         return []
     extra = sum(_extra_ns(one) for one in slow)
-    left = f"{words.duration(subject.step_ns - extra)} of {words.duration(subject.step_ns)}"
-    ending = f"without what they take longer, all takes {left}" if subject.step_ns > extra else ""
+    left = f"{words.duration(subject.step_ns)} would be {words.duration(subject.step_ns - extra)}"
+    ending = f"without that, the {left}" if subject.step_ns > extra else ""
     said = [_told(one) for one in slow[:_NAMED]] + ([f"and {len(slow) - _NAMED} more"] if len(slow) > _NAMED else [])
     return ["; ".join(filter(None, [*said, f"{_HOLDS}: {_REMEDY}", ending]))]
 
@@ -41,7 +41,7 @@ def _told(one: dict[str, Any]) -> str:
     later = float(one["later_ns"]) / int(one["later"])
     return (
         f"the first execution of {what} takes {took / later:.1f} times as long as the {one['later']:,} later ones "
-        f"({words.duration(took)}, they {words.duration(later)} on average): creation or warm-up"
+        f"({words.duration(took)}; those: {words.duration(later)} on average): creation or warm-up"
     )
 
 

@@ -64,7 +64,7 @@ def own_code(subject: Subject) -> list[Advice]:
     called = float(others["count"][listed & ~calls].sum())
     small = called >= _MANY and ns <= _DISPATCH * called
     title = "much of the time is Python between many small operators" if small else _title(subject, ns)
-    each = f"The table lists {words.count(called)} calls of operators, so it is {words.duration(ns / max(called, 1))} for each."
+    each = f"The table lists {words.count(called)} calls of operators, so this is {words.duration(ns / max(called, 1))} a call."
     copies = words.time_of(others[calls])
     return [
         Advice(

@@ -42,7 +42,7 @@ def test_time_outside_of_operators_is_the_program_s_own(table):
     result = table(rows, heading=CPU)
     found = pieces(result)[OWN]
     assert found["saves_ns"] == 1_293_000_000
-    assert "The table lists 4 calls of operators, so it is " in found["evidence"][1]
+    assert "The table lists 4 calls of operators, so this is " in found["evidence"][1]
     assert "The host copies to or from a device, or waits for it, for 208 ms (14%)." in found["evidence"]
     assert "torch.nonzero" in found["remedy"]
     assert result["longest"] == {"name": "the program's own code", "ns": 1_293_000_000}
