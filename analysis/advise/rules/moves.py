@@ -12,6 +12,8 @@ from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
 
 _WITHIN = "device to device"
+_COPIES = ("aten::copy_", "aten::_to_copy", "aten::clone", "aten::contiguous")
+_MUCH = 0.1  # of the device's time
 _MOSTLY = 0.5  # of the copies' time
 _REMEDIES = {
     "pytorch": "keep tensors in place: fewer clone(), contiguous(), cat() and copy_(); write into slices of one buffer (out=...)",
@@ -50,6 +52,31 @@ def within(subject: Subject) -> list[Advice]:
     ]
 
 
+def by_operators(subject: Subject) -> list[Advice]:
+    """A table that counts by operators has much time in copies, and does not tell what they copy."""
+    if subject.timeline or subject.on_host or subject.trace.info.get("counted") != "operators":
+        return []
+    rows = subject.kernels()
+    rows = rows[rows["name"].isin(_COPIES).fillna(False).to_numpy(bool)]
+    ns = words.time_of(rows)
+    if ns < _MUCH * subject.step_ns or not ns:
+        return []
+    return [
+        Advice(
+            "copies",
+            f"copies ({', '.join(rows['name'])}) take {ns / subject.step_ns:.0%} of the device's time",
+            ns,
+            "all of it, if no copy is needed",
+            [f"{words.kernels(rows)}: the table does not tell what is copied, nor from where."],
+            "find their lines: record with_stack=True and print key_averages(group_by_stack_n=5); then make tensors on the "
+            "device that uses them, rather than .to(device) or .cuda() of the host's; convert types once, not in each step; no "
+            ".contiguous() of transposed tensors where it is not needed",
+            "",
+            words.ids(rows),
+        )
+    ]
+
+
 def _makers(subject: Subject) -> tuple[list[str], bool]:
     """Name the operators that launch such copies, and return whether most of the copies' time is in compiled code."""
     copies = subject.timed_copies(_WITHIN)
@@ -70,4 +97,4 @@ def _by_compiler(subject: Subject) -> str:
     return _BY_COMPILER if fuses else _BY_COMPILER + _INDUCTOR
 
 
-RULES: tuple[Rule, ...] = (within,)
+RULES: tuple[Rule, ...] = (within, by_operators)

@@ -199,3 +199,17 @@ def test_kernels_of_amd_s_runtime_that_copy_are_no_computing():
     result = summary([("__amd_rocclr_copyBuffer.kd", "copy", None, 7000, 60), ("add", "elementwise", "f32", 10, 40)])
     assert {part["what"]: part["ns"] for part in result["parts"]} == {"copying": 60_000_000, "computing": 40_000_000}
     assert result["longest"]["name"] == "add"
+
+
+@pytest.mark.parametrize(("copies", "told"), [("40.000ms", True), ("4.000ms", False)])
+def test_copies_of_a_table_of_operators_are_advice_without_a_guess_at_what_they_copy(tmp_path, copies, told):
+    rows = [row("aten::mm", "1.000ms", "1.000ms", "60.000ms", "10"), row("aten::copy_", "1.000ms", "1.000ms", copies, "5")]
+    path = tmp_path / "table.txt"
+    path.write_text(
+        printed(NEW, rows, ("Self CPU time total: 2.000ms", f"Self CUDA time total: {60 + float(copies[:-2]):.3f}ms"))
+    )
+    found = [one for one in ks.advise(path)["advice"] if one["topic"] == "copies"]
+    assert [one["saves_ns"] for one in found] == ([40_000_000] if told else [])
+    if told:
+        assert found[0]["title"] == "copies (aten::copy_) take 40% of the device's time"
+        assert found[0]["evidence"] == ["5 x aten::copy_ (40.0 ms): the table does not tell what is copied, nor from where."]
