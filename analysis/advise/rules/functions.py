@@ -20,7 +20,8 @@ _LEAST = 0.1  # of the time: functions with less get no advice
 _HOLDS, _ALL = 0.3, 0.98  # of the time: a function in between is a part of the program, one with more is all of it
 _NAMED = 3
 _OWN = re.compile(r"^[^<{]+\.py: (?!<)")  # functions of Python, not built-in ones or modules
-_SMALL, _SMALL_WAIT = 0.02, 0.04  # of the time: smaller parts with a known remedy are noted from here on
+_SMALL, _SMALL_WAIT = 0.02, 0.04  # of the time: smaller parts with a known remedy are told from here on
+_SEVERAL = 2  # of them are advice together
 _TRANSFORMS = r"(?:^|/)(?:functional|_functional_\w+|transforms)\.py: (?:to_tensor|pil_to_tensor|resize|crop)$"
 _FUSED = "foreach=True or fused=True of torch.optim's optimizers updates many tensors at once"
 _BY_TENSOR = r"(?:^|/)\w+\.py: _single_tensor_\w+$"
@@ -37,7 +38,7 @@ def functions(subject: Subject) -> list[Advice]:
     table = _table(subject)
     if table.empty:
         return []
-    found = list(_waits(subject, table))
+    found = [*_waits(subject, table), *_together(subject, table)]
     loader = _loading(subject, table)
     if loader is None:
         return found
@@ -59,7 +60,8 @@ def notes(subject: Subject) -> list[str]:
         texts = (f"{words.kernel(name)} {ns / subject.step_ns:.1%}" for name, ns in named[["name", "whole_ns"]].to_numpy())
         nested = "; these may be nested" if len(named) > 1 else ""
         result.append(f"with what they call, of {words.duration(subject.step_ns)}: {', '.join(texts)}{nested}")
-    result += [*_longest_itself(subject, table, set(named["name"])), *_smaller(subject, table)]
+    result += _longest_itself(subject, table, set(named["name"]))
+    result += [] if _together(subject, table) else [f"{said}: {remedy}" for _, said, remedy in _smaller(subject, table)]
     own = table[(table["name"].str.contains(FRAMEWORK) & ~table["name"].str.contains(DEVICE.pattern)).to_numpy(bool)]
     if (ns := int(own["own_ns"].sum())) >= _LEAST * subject.step_ns:
         result.append(
@@ -80,8 +82,21 @@ def _longest_itself(subject: Subject, table: pd.DataFrame, named: set[str]) -> l
     return [f"most time in its own code, of functions of Python: {_listed(subject, mine, 'own_ns')}{also}"]
 
 
-def _smaller(subject: Subject, table: pd.DataFrame) -> list[str]:
-    """Name parts that are too small for advice of their own and have a known remedy."""
+def _together(subject: Subject, table: pd.DataFrame) -> list[Advice]:
+    """Return one piece of advice on the smaller parts that have a known remedy, if there are several."""
+    parts = _smaller(subject, table)
+    if len(parts) < _SEVERAL:
+        return []
+    mine = pd.concat([rows for rows, *_ in parts])
+    ns = float(mine["part_ns"].sum())
+    title = f"{len(parts)} smaller parts with a known remedy take {ns / subject.step_ns:.0%} of the time together"
+    remedies = "; ".join(dict.fromkeys(remedy for *_, remedy in parts))
+    limit = "an upper bound: all of these parts, if none is in another"
+    return [Advice("smaller parts", title, ns, limit, [f"{said}." for _, said, _ in parts], remedies, "", _rows(subject, mine))]
+
+
+def _smaller(subject: Subject, table: pd.DataFrame) -> list[tuple[pd.DataFrame, str, str]]:
+    """Return the parts that are too small for advice of their own and have a known remedy: row, what it is, remedy."""
     samples = (table["name"].str.contains(SAMPLE) & ~table["name"].str.contains(NO_SAMPLE)) | table["name"].str.contains(
         _TRANSFORMS
     )
@@ -95,7 +110,8 @@ def _smaller(subject: Subject, table: pd.DataFrame) -> list[str]:
         mine = table[chosen.to_numpy(bool)].nlargest(1, column)
         part = float(mine[column].iloc[0]) / subject.step_ns if len(mine) else 0.0
         if least <= part < _LEAST:
-            result.append(f"{_listed(subject, mine, column)}: {what}; {remedy.partition('. ')[0]}")
+            said = f"{_listed(subject, mine, column)}: {what}"
+            result.append((mine.assign(part_ns=mine[column]), said, remedy.partition(". ")[0]))
     return result
 
 

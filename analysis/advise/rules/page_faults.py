@@ -43,6 +43,7 @@ def migrations(subject: Subject) -> list[Advice]:
     if moves.empty or ns < _SHARE * words.time_of(rows):
         return []
     count, moved = float(moves["count"].sum()), float(moves["bytes"].sum())
+    each = words.size(moved / count) if moved else words.duration(ns / count)
     return [
         Advice(
             TOPIC,
@@ -50,7 +51,7 @@ def migrations(subject: Subject) -> list[Advice]:
             min(ns, words.time_of(rows)),
             "the time of these moves, which are part of the kernels' time; in advance and in large pieces they take less",
             [
-                f"{words.count(count)} moves of {words.size(moved / count)} on average take {words.duration(ns)} within the "
+                f"{words.count(count)} moves of {each} on average take {words.duration(ns)} within the "
                 f"{words.duration(words.time_of(rows))} of kernels: so many small ones answer page faults."
             ],
             remedy(subject.trace),

@@ -20,16 +20,40 @@ def sums(trace):
     return int(breakdown(trace, "kernel").table["duration_ns"].sum()), account(trace).step_ns, of_trace(trace, "x").step_ns
 
 
-def test_moves_of_a_recording_with_page_faults_are_in_no_sum():
-    trace = totals({"sumMatrixGPU": (2, 72_837)}, 297, 71_997, 960)
+@pytest.mark.parametrize(
+    ("of_cpu", "back"),
+    [
+        (960, 5_816_995),  # each fault of the CPU may fetch 2 MiB, between kernels
+        (31, 0),  # too few: the device makes room, while kernels wait
+        (0, 0),
+    ],
+)
+def test_moves_of_a_recording_with_page_faults(of_cpu, back):
+    trace = totals({"sumMatrixGPU": (2, 72_837)}, 297, 71_997, of_cpu)
     trace.copies = moves(("host to device", 5030, 192 << 20, 28_770_710), ("device to host", 384, 64 << 20, 5_816_995))
-    assert sums(trace) == (72_837_000,) * 3
+    assert sums(trace) == (72_837_000 + back,) * 3
+
+
+def test_a_kernel_that_fills_memory_and_one_that_finds_it_filled_have_the_same_moves_back():
+    """Of a program with and without cudaMemPrefetchAsync: 24 moves to the host in both."""
+    faulting = totals({"init": (1, 1063), "add": (1, 53)}, 14, 1028, 12)
+    faulting.copies = moves(("device to host", 24, 4 << 20, 664_961))
+    assert sums(faulting) == (1_063_000 + 53_000 + 664_961,) * 3
 
 
 def test_small_moves_to_the_device_answer_faults_that_were_not_recorded():
     trace = totals({"add": (2, 3000)})
     trace.copies = moves(("host to device", 1000, 64 << 20, 900_000), ("device to host", 384, 64 << 20, 700_000))
     assert sums(trace) == (3_700_000,) * 3
+
+
+def test_small_moves_of_unknown_size_are_known_by_their_time():
+    """nsys prints moves by time and by size in two tables."""
+    trace = totals({"inc": (1, 44_397)})
+    trace.copies = moves(("host to device", 2003, None, 14_633_687), ("device to host", 768, None, 11_014_560))
+    assert sums(trace) == (44_397_000 + 11_014_560,) * 3
+    trace.copies = moves(("host to device", 100, None, 14_633_687))  # 146 us each: whole blocks
+    assert sums(trace) == (44_397_000 + 14_633_687,) * 3
 
 
 @pytest.mark.parametrize(
