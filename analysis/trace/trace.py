@@ -159,6 +159,7 @@ KERNELS = _columns(
     ("block", "category", "", "threads of a block, as x,y,z; one number if only that is known"),
     ("registers", "Int32", "", "registers per thread"),
     ("shared_memory", "Int64", "bytes", "shared memory per block, static and dynamic"),
+    ("local_memory", "Int64", "bytes", "memory of each thread beside its registers: what they cannot hold, and arrays"),
     ("graph", "Int64", "", "the capture's id of the CUDA graph or graph execution that launched it; null outside of graphs"),
     *_LAUNCH,
 )

@@ -35,7 +35,8 @@ _DETAILS: Mapping[str, tuple[str, ...]] = {
     "host_lines": ("file", "function", "line"),
     "kernels": (
         "kind", "library", "layer", "phase", "operator", "attribution", "dtype", "layout", "algorithm", "problem", "m", "n", "k",
-        "transpose", "tensor_core", "grid", "block", "registers", "shared_memory", "graph",
+        "transpose", "tensor_core", "grid", "block", "registers", "shared_memory",
+        "local_memory", "graph",
     ),
     "graphs": ("graph", "layer", "phase", "attribution"),
     "copies": ("operation", "bytes", "memory", "layer", "phase", "attribution"),

@@ -187,7 +187,8 @@ class _Set:
 
     def kernels(self) -> None:
         """Read kernels with their launch shapes."""
-        rows = self.timed("kernel_dispatch", ("start", "end", "kernel_id"), ("group_segment_size", *_SIZES, *_GRID))
+        sizes = ("group_segment_size", "private_segment_size", *_SIZES, *_GRID)
+        rows = self.timed("kernel_dispatch", ("start", "end", "kernel_id"), sizes)
         rows = self.findings.timed("kernels", rows.rename(columns={"start": "start_ns", "end": "end_ns"}))
         symbols = self.load(
             "info_kernel_symbol", ("id",), ("text:display_name", "text:kernel_name", "arch_vgpr_count", "accum_vgpr_count")
@@ -213,6 +214,7 @@ class _Set:
                 "block": work.shape(rows, _SIZES),
                 "registers": used.where(used.between(1, 0xFFFF)).astype("Int32"),
                 "shared_memory": rows["group_segment_size"],
+                "local_memory": rows["private_segment_size"],
                 "process": rows["process"],
                 "correlation": rows["correlation"],
             }

@@ -58,6 +58,7 @@ class _Dispatched(_Record, frozen=True, gc=False):
     workgroup_size: _Extent
     grid_size: _Extent
     group_segment_size: _Int | None = None
+    private_segment_size: _Int | None = None
     dispatch_id: _Int | None = None
 
 
@@ -276,6 +277,7 @@ class _ProcessReader:
                 "block": work.shape(shapes, _BLOCK),
                 "registers": used.where(used.between(1, 0xFFFF)).astype("Int32"),
                 "shared_memory": self._numbers(info, place, lambda one: one.group_segment_size),
+                "local_memory": self._numbers(info, place, lambda one: one.private_segment_size),
                 **self._launched(records, place),
             }
         )

@@ -1,6 +1,6 @@
-"""Totals as CSV: rocprofv3 --stats (*_stats.csv) and rocprof --stats (*.stats.csv, *.hip_stats.csv).
+"""Totals as CSV: rocprofv3 --stats (*_stats.csv), rocprof --stats (*.stats.csv, *.hip_stats.csv), rocprof-compute's top kernels.
 
-All have the same titles. The file's name says what was summed, or the names in it do: domains, functions of HIP and HSA,
+The former have the same titles. The file's name says what was summed, or the names in it do: domains, functions of HIP and HSA,
 directions of copies; all other names are kernels.
 """
 
@@ -22,6 +22,7 @@ from kernelscope.analysis.formats.rocm.work import RowsRead
 from kernelscope.analysis.trace import Trace
 
 _TITLES = frozenset({"name", "calls", "totaldurationns"})
+_OF_COMPUTE = {"kernelname": "name", "count": "calls", "sum(ns)": "totaldurationns", "pct": "percentage"}  # pmc_kernel_top.csv
 _FILES = (
     (re.compile(r"domain_stats"), None),
     (re.compile(r"kernel_stats"), "kernels"),
@@ -43,12 +44,15 @@ _OF_ROCPROF = {
 
 def matches(head: Head) -> bool:
     """Return whether the first line has the titles of rocprof's totals."""
-    return head.is_text and bool(head.content) and csv_tables.head_titles(head.text) >= _TITLES | {"percentage"}
+    titles = csv_tables.head_titles(head.text) if head.is_text and head.content else set()
+    return {_OF_COMPUTE.get(title, title) for title in titles} >= _TITLES | {"percentage"}
 
 
 def read(path: Path) -> Trace:
     """Return the Trace of a table of totals."""
     table = csv_tables.read(path)
+    if set(table.rows) >= _OF_COMPUTE.keys():
+        table = replace(table, rows=table.rows.rename(columns=_OF_COMPUTE))
     table.require(*sorted(_TITLES))
     findings = RowsRead()
     findings.diagnostics["lines that are no rows"] += table.unreadable

@@ -96,6 +96,7 @@ def _kernels(table: CsvTable, findings: RowsRead) -> None:
             "name": names.map(plain).astype("object"),
             "registers": registers.where(registers.between(1, 0xFFFF)).astype("Int32"),
             "shared_memory": table.numbers("ldsblocksize", "groupsegmentsize", "ldsperworkgroup", "lds"),
+            "local_memory": table.numbers("scratchsize", "privatesegmentsize", "scratchperworkitem", "scr"),
             "process": table.numbers("pid", "processid"),
             "correlation": table.numbers("correlationid"),
         }

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelscope.analysis.advise import advise
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.format import detect
 from kernelscope.analysis.recordings import captures
@@ -112,6 +113,7 @@ def test_kernels_of_rocprof(tmp_path):
     first, second = trace.kernels.astype(object).to_dict("records")
     assert (first["name"], first["device"], first["duration_ns"]) == ("void laplacian<double>(double*, int)", "rocm:8", 1130883)
     assert (first["process"], first["registers"], first["shared_memory"]) == (2046349, 16, 512)
+    assert first["local_memory"] == 0
     assert (second["kind"], second["thread"]) == ("copy", 1)
     assert (first["grid"], first["block"]) == (str(134217728 // 256), "256")
     assert any("no launch shapes" in note for note in trace.info["notes"])
@@ -311,3 +313,36 @@ def test_totals_of_calls_alone_name_the_options_of_their_own_tool(tmp_path):
     assert not any("--kernel-trace" in text for text in lacking.values())
     new = old.replace('"Percentage"', '"Percentage","MinNs","MaxNs","StdDev"').replace("99.8\n", "99.8,1,2,3\n")
     assert "--kernel-trace" in read(tmp_path, new, "1_hip_api_stats.csv").info["unavailable"]["kernels"]
+
+
+SPILLS = (
+    V1.splitlines()[0]
+    + """
+0,"light(float*)",1,0,0,937,937,20971520,256,0,0,8,0,128,32,"0x0","0x1",0,1000,801000,0,800000
+1,"heavy(float*)",1,0,2,937,937,20971520,256,0,{scratch},72,0,128,32,"0x0","0x2",0,901000,35401000,0,34500000
+"""
+)
+
+
+@pytest.mark.parametrize("scratch", [144, 0])
+def test_kernels_that_spill_registers(tmp_path, scratch):
+    path = tmp_path / "results.csv"
+    path.write_text(SPILLS.format(scratch=scratch))
+    assert captures.read(path).kernels["local_memory"].tolist() == [0, scratch]
+    found = [one for one in advise(path)["advice"] if one["topic"] == "local memory"]
+    assert bool(found) is bool(scratch)
+    if scratch:
+        assert found[0]["title"] == "heavy keeps values in memory that its registers do not hold"
+        assert found[0]["evidence"][0].endswith("each thread has 144 bytes of local memory, beside 72 registers.")
+
+
+def test_top_kernels_of_rocprof_compute(tmp_path):
+    path = tmp_path / "pmc_kernel_top.csv"
+    path.write_text(
+        "Kernel_Name,Count,Sum(ns),Mean(ns),Median(ns),Pct\n"
+        '"void bmm<128u>(dim3, int)",150,3015001.0,20100.006666666668,20080.0625,78.28675911035891\n'
+        "__amd_rocclr_fillBufferAligned,151,836226.25,5537.922185430463,5514.25,21.71324088964109\n"
+    )
+    trace = captures.read(path)
+    assert detect(path).name == "rocprof-stats"
+    assert trace.kernels[["count", "duration_ns"]].values.tolist() == [[150, 3_015_001], [151, 836_226]]
