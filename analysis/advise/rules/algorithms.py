@@ -32,7 +32,7 @@ _ALGORITHM = {
 _ATTENTION = 0.3  # of the step
 _PLAIN = r"(?i)attention|(?:\b|_)attn"
 _TILED = (
-    r"(?i)flash|fmha|sdpa|mha|paged|unified|efficient|cutlass|cudnn|triton|ragged|sparse|linear|decode|mla|flex|splitkv|combine|merge"
+    r"(?i)flash|_attn_(?:fwd|bwd)|fmha|sdpa|mha|paged|unified|efficient|cutlass|cudnn|triton|ragged|sparse|linear|decode|mla|flex|splitkv|combine|merge"
     r"|AttentionKernel|softmax|mask|rope|bias|reduce|aten::|at::"
 )
 _UPDATES = 0.3  # of the step
@@ -123,7 +123,8 @@ def attention(subject: Subject) -> list[Advice]:
     """Attention that is no known fused kernel takes most of the time."""
     rows = subject.kernels(("attention",))
     names = rows["name"].astype("string").fillna("")
-    rows = rows[(names.str.contains(_PLAIN) & ~names.str.contains(_TILED)).to_numpy(bool)]
+    own = rows["library"].isna() & rows["algorithm"].isna()  # Triton's are tiled
+    rows = rows[(own & names.str.contains(_PLAIN) & ~names.str.contains(_TILED)).to_numpy(bool)]
     ns = words.time_of(rows)
     if subject.on_host or ns < _ATTENTION * subject.step_ns or not ns or rows["name"].nunique() != 1:
         return []

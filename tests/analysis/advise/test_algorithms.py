@@ -57,7 +57,7 @@ def test_grouped_convolutions_by_direct_kernels():
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("attention_f16", True), ("naive_attn(float*)", True), ("flash_attention_f16", False), ("fmha_fwd", False),
+    [("attention_f16", True), ("naive_attn(float*)", True), ("flash_attention_f16", False), ("fmha_fwd", False), ("_attn_fwd", False),
      ("void vllm::paged_attention_v1_kernel<__half>", False), ("kernel_unified_attention_2d", False)],
 )  # fmt: skip
 def test_attention_by_one_plain_kernel(name, told):
