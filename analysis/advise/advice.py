@@ -54,7 +54,7 @@ _OF_ALL = ("mixed precision", "tensor cores", "threads", generation.TOPIC, paddi
 _HOWEVER_SMALL = (onnx_graph.TOPIC,)  # a setting that also speeds up what the estimate leaves out
 _DEVICES = 256  # no machine has more; each needs an account of its own
 # General advice on time between kernels: more specific causes of the same time come first
-_GENERAL = ("gaps between kernels", "dispatch", "fusion", "python", "host-bound")
+_GENERAL = ("gaps between kernels", "dispatch", "fusion", "python", "host-bound", "unknown copies")
 
 _BLIT = rf"\b__amd_rocclr_|{device_copies.COPIES}"  # kernels of AMD's runtime, operators of MXNet
 

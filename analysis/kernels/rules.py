@@ -43,6 +43,8 @@ _COMMUNICATION = (
     Rule(r"^nccl\w*_Reduce_",
          "nccl", "communication", "reduce", "ncclDevKernel_Reduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"),
     Rule(r"^(?:nccl|rccl|mscclKernel)", "nccl", "communication", None, "ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)"),
+    # what people write behind other names, too
+    Rule(r"(?i)(?:\b|_)[nr]ccl(?:\b|_)", "nccl", "communication", None, "fenceWaitE (NCCL barrier)"),
     # Huawei's HCCL names an operation, then its group and its number there
     Rule(r"^hcom_allReduce", "hccl", "communication", "all-reduce", "hcom_allReduce__868_0_1"),
     Rule(r"^hcom_allGather", "hccl", "communication", "all-gather", "hcom_allGather__483_3"),

@@ -63,7 +63,7 @@ def by_operators(subject: Subject) -> list[Advice]:
         return []
     return [
         Advice(
-            "copies",
+            "unknown copies",
             f"copies ({', '.join(rows['name'])}) take {ns / subject.step_ns:.0%} of the device's time",
             ns,
             "all of it, if no copy is needed",

@@ -51,6 +51,7 @@ _SHOWN = 160  # characters of a row in a message
 _CUT_DEVICE = 15  # characters to which nvprof's text cuts a device's name, losing its number
 _COARSE = 100  # rounding to more than one 100th of all times is told first
 _SECOND = 10**9  # finer rounding is that of calls, which the sum of kernels and copies does not hold
+_CONFIRMED, _SHARE_STEP = 0.02, 0.01  # of a time, and in percent: its share may be off by as much and confirms it
 _UNKNOWN_PROCESS = 0  # no process that uses a GPU has this id
 
 
@@ -226,6 +227,7 @@ class _PrintedReader(printed_tables.TableRemarks):
         frame = pd.DataFrame({"name": self.rows["Name"], "count": self.numbers("Calls"), "duration_ns": self.ns("Time")})
         frame["min_ns"], frame["max_ns"], frame["process"] = self.ns("Min"), self.ns("Max"), self.process()
         frame["device"] = self.device_of(self.table.device)
+        frame["duration_ns"] = self.mended(frame)
         only = "API calls" if self.table.section == "API calls" else "GPU activities"  # before CUDA 9
         kinds = self.rows["Type"] if "Type" in self.rows else pd.Series(only, index=frame.index)
         self.untyped(kinds)
@@ -235,6 +237,29 @@ class _PrintedReader(printed_tables.TableRemarks):
         calls = self.usable(frame[kinds == "API calls"], "duration_ns").assign(table="calls")
         kernels = pd.concat([gpu[~copies], self.unlisted(gpu, int(of_gpu.sum()))])
         return {"kernels": kernels, "copies": self.as_copies(gpu[copies]), "totals": calls}
+
+    def mended(self, frame: pd.DataFrame) -> pd.Series:
+        """Return a summary's times; one that cannot be read is its average by its calls if its share confirms that."""
+        times, average = frame["duration_ns"], self.ns("Avg")
+        lacking = times.isna() & average.notna() & frame["count"].notna()
+        if not lacking.any() or "Time(%)" not in self.rows:
+            return times
+        percents = printed_tables.decimal_points(self.rows["Time(%)"]).str.removesuffix("%")
+        shares = pd.to_numeric(percents, errors="coerce").astype("float64")
+        sections = self.rows["Type"].fillna("") if "Type" in self.rows else pd.Series("", index=frame.index)
+        known = pd.DataFrame({"ns": times.astype("Float64"), "share": shares}).where(times.notna() & shares.notna())
+        sums = known.groupby(sections).transform("sum").astype("float64")
+        percent = sums["ns"] / sums["share"].where(sums["share"] > 0)  # the ns of one
+        found = (average.astype("Float64") * frame["count"]).astype("Float64")
+        near = (found - shares * percent).abs() <= np.maximum(found * _CONFIRMED, percent * _SHARE_STEP)
+        mended = (lacking & near.fillna(False)).to_numpy(dtype=bool)
+        if mended.any():
+            first = self.rows[mended].iloc[0]
+            self.result.info.setdefault("warnings", []).append(
+                f"line {self.line}: the times of {int(mended.sum()):,} rows cannot be read: its average by its calls counts, "
+                f"as each share confirms; the first: {str(first['Time'])[:_SHOWN]} of {str(first['Name'])[:_SHOWN]}"
+            )
+        return times.where(~mended, found.round().astype("Int64"))
 
     def untyped(self, kinds: pd.Series) -> None:
         """Note the types of a summary's rows that are not read; without GPU activities, keep them as the reason."""

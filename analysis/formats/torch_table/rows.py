@@ -7,6 +7,8 @@ to their first rows), or, without a sum, if operators have notably more. Annotat
 rows without time on the CPU, named like their row of the host: they contain kernels but are not kernels. The sum below the
 table leaves them out, except in PyTorch 2.1 to 2.4.
 
+Before PyTorch 1.7 and in lists of single events, `nested` tells what is nested in a row.
+
 In a table without any time on the CPU, names tell operators and calls from kernels.
 """
 
@@ -21,7 +23,7 @@ import pandas as pd
 
 from kernelscope.analysis.files import text_tables
 from kernelscope.analysis.formats import printed
-from kernelscope.analysis.formats.torch_table import calls
+from kernelscope.analysis.formats.torch_table import calls, nested
 from kernelscope.analysis.formats.torch_table.tables import OperatorTable
 from kernelscope.analysis.kernels import names
 
@@ -60,10 +62,12 @@ class TableRows:
         self.table, self.rows = table, table.rows
         self.name = table.rows["name"].astype("string")
         self.timed_device = "self_device" in self.rows
-        # before PyTorch 1.7, operators had no own time on the device: where they have one on the processor, that counts
-        self.device = table.device.lower() if self.timed_device or "self_cpu" not in self.rows else ""
+        # before PyTorch 1.7, operators had no own time on the device; there the columns of a program without one are all zero
+        used = self.timed_device or "self_cpu" not in self.rows or bool((self._times("device_total") > 0).any())
+        self.device = table.device.lower() if used else ""
         timed = ((self.ns("cpu").fillna(self.ns("self_cpu")) > 0) | (self.ns("self_cpu") > 0)).fillna(False).to_numpy(dtype=bool)
-        self.own = self._times("self_device")
+        self.own_device = self.ns("self_device") if self.timed_device else self._without_nested()
+        self.own: Times = self.own_device.fillna(0).to_numpy(dtype=np.int64)
         # neither an operator nor a kernel: as both it might count twice
         self.doubtful: Flags = self.unreadable("cpu") | self.unreadable("self_cpu")
         self.timed_host = not {"cpu", "self_cpu"}.isdisjoint(self.rows)
@@ -72,8 +76,9 @@ class TableRows:
         self.host |= self.like(_OPERATOR_OF_PYTORCH) & ~self.name.isin(self.name[self.host]).to_numpy(dtype=bool)
         if not self.timed_host:
             self.host |= self.like(_HOST)
-        # without a column of own times, sums count nested operators again
-        self.total = self._total() if self.timed_device or not self.device else None
+        # where nothing but its own times tells what is nested in a row, the sum below the table counts that again
+        untold = bool(self.device) and not self.timed_device
+        self.total = None if untold or self.nested_events else self._total()
 
     def ns(self, column: str) -> pd.Series:
         """Return a column's times in ns; all null if the table has no such column."""
@@ -105,6 +110,43 @@ class TableRows:
         """Return whether a difference is larger than rounding of the total explains."""
         return self.total is not None and ns * _ROUNDING > self.total
 
+    def own_ns(self) -> pd.Series:
+        """Return each row's own time in ns, on the device or, in tables without one, on the processor; null if unknown."""
+        if self.device:
+            return self.own_device
+        return self.ns("self_cpu")
+
+    @cached_property
+    def lists_events(self) -> bool:
+        """Return whether the rows are the longest single events, as torch.utils.bottleneck prints them, not sums by name."""
+        if self.device or "shapes" in self.rows or not {"cpu", "self_cpu"} <= set(self.rows):
+            return False
+        once = (
+            (self.calls == 1) if "count" in self.rows else (self.ns("cpu") == self.ns("cpu_average")).fillna(False).to_numpy(bool)
+        )
+        nothing_nested = (self.ns("cpu") == self.ns("self_cpu")).fillna(False).to_numpy(bool)
+        return bool(once.all() and nothing_nested.all() and self.name.duplicated().any())
+
+    @cached_property
+    def nested_events(self) -> dict[int, int]:
+        """Return which row of a list of events surely contains which other one, by position."""
+        return nested.around(self.name, self._times("self_cpu")) if self.lists_events else {}
+
+    def _without_nested(self) -> pd.Series:
+        """Return own times on a device of which the table has totals, in ns; all null if it is not clear what contains what."""
+        unknown = pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
+        if not {"device_total", "cpu", "self_cpu"} <= set(self.rows):
+            return unknown
+        device, host, own = (self._times(column) for column in ("device_total", "cpu", "self_cpu"))
+        lacking = self.unreadable("device_total") | self.unreadable("cpu") | self.unreadable("self_cpu")
+        off, counts = nested.rounding(self.rows), ~self._views & ~lacking
+        found = nested.on_device(nested.Totals(device, host, host - own, self._called(), off, counts))
+        return unknown if found is None else pd.Series(found, index=self.rows.index, dtype="Int64").mask(lacking)
+
+    def _called(self) -> Times:
+        """Return each row's calls, from averages if they are not printed; 0 if unknown."""
+        return self.calls if "count" in self.rows else calls.of(self.rows).counts.fillna(0).to_numpy(dtype=np.int64)
+
     @cached_property
     def annotations(self) -> Flags:
         """Return which rows without time on the CPU are ranges that are projected on the device.
@@ -123,7 +165,7 @@ class TableRows:
         """Return the rows that are work: a device's, or, in tables without one, the processor's."""
         if not self.device:
             return self.processor_rows
-        return self.kernel_rows if self.counts_kernels else self.operator_rows
+        return self.kernel_rows | self.without_kernels if self.counts_kernels else self.operator_rows
 
     @cached_property
     def counts_kernels(self) -> bool:
@@ -142,14 +184,41 @@ class TableRows:
     def operator_rows(self) -> Flags:
         """Return which rows of the host have device time of their own; of several that wrap each other, the innermost."""
         wraps = self.own < self._times("device_total") // _WRAPPED
-        others = self.like(_LOOP) | self.like(CALLS) | self.name.isin(_NO_WORK).to_numpy(dtype=bool)
+        others = self.like(_LOOP) | self.like(CALLS) | self._views
         return self.host & (self.own > 0) & ~self.doubtful & ~wraps & ~others
 
     @cached_property
+    def _views(self) -> Flags:
+        """Return which rows only make views; before PyTorch 1.5, operators had no library's name."""
+        names = self.name if self.like(OPERATOR).any() else "aten::" + self.name
+        return np.asarray(names.isin(_NO_WORK), dtype=np.bool_)
+
+    @cached_property
+    def without_kernels(self) -> Flags:
+        """Return the operators of which no kernel is printed, as far as that is sure; they count beside kernels.
+
+        It is sure if each printed kernel has an operator's time and calls, which is the one that launches it, and if the others
+        are within the sum below the table.
+        """
+        kernels = self.kernel_rows & (self.own > 0)
+        same = pd.Series(list(zip(self.own.tolist(), self.calls.tolist(), strict=True)), index=self.rows.index)
+        launched = bool(same[kernels].isin(same[self.operator_rows]).all())
+        result: Flags = self.operator_rows & ~same.isin(same[kernels]).to_numpy(bool)
+        whole = -1 if self.total is None else self.total - self.counted_annotations
+        within = int(self.own[kernels | result].sum()) <= whole
+        return result if launched and within else np.zeros_like(result)
+
+    @cached_property
     def left_to_others(self) -> int:
-        """Return the own device time in ns of operators that do not count where operators do: they wrap others or make views."""
-        others = self.host & ~self.operator_rows & ~self.doubtful & self.like(OPERATOR)
-        return 0 if self.counts_kernels or not self.device else int(self.own[others].sum())
+        """Return the own time in ns of printed operators that do not count.
+
+        On a device, where operators count, they wrap others or make views; in a list of events they are around others.
+        """
+        if not self.device:
+            own = self._times("self_cpu")
+            return sum(int(own[outer] - own[inner]) for outer, inner in self.nested_events.items())
+        others = self.host & ~self.operator_rows & ~self.doubtful & self.operators & ~self.like(CALLS)
+        return 0 if self.counts_kernels else int(self.own[others].sum())
 
     @cached_property
     def transfers(self) -> Flags:
@@ -173,7 +242,8 @@ class TableRows:
     @cached_property
     def processor_rows(self) -> Flags:
         """Return which rows count as a processor's work, by their own time: operators, and ranges with a large part of it."""
-        return self.host & (self.operators | self.named_ranges)
+        around = np.isin(np.arange(len(self.rows)), list(self.nested_events))
+        return self.host & (self.operators | self.named_ranges) & ~around
 
     @cached_property
     def operators(self) -> Flags:

@@ -26,9 +26,15 @@ from kernelscope.analysis.trace import EXECUTIONS, UNLISTED, Trace, conform
 _SHARED = 2  # rows with the same printed times by which two tables are taken for one profile
 _MOST = 0.5  # of the time in no row: a smaller part is not given to an operator
 _SAME = 0.98  # of the largest part: operators that wrap one another have about the same
+# The name of a kernel for the own time of printed rows that are no work by themselves
+NOT_COUNTED = "(printed, but not counted: wrappers and views)"
 _CUT = r"\.\.\.$"
 _MOST_OWN = 50  # operators whose own time on the host, or on the device, is kept
 _NEITHER = "the table has neither own time on a device nor operators' own time on the CPU"
+_NESTED = (
+    "the table has a device's total times only, and the host's times do not show which of its operators contain which; a newer "
+    "PyTorch prints own times, such as Self CUDA"
+)
 _ONLY_COPIES = "the rows that count are copies; none is a kernel"
 _NEEDED = (
     "needed are columns named Name, Self CPU or Self CUDA (of another device: its name), and # of Calls, with two spaces or | "
@@ -76,7 +82,8 @@ def read(path: Path) -> Trace:
     if not len(trace.kernels) and not len(trace.totals) and not len(trace.copies):
         raise EvidenceError(f"{path}, {_nothing(result)}; {_NEEDED}")
     if not len(trace.kernels):
-        trace.info["unavailable"]["kernels"] = _ONLY_COPIES if len(trace.copies) else _NEITHER
+        nested = any(reader.rows.device and not reader.rows.timed_device for reader in readers)
+        trace.info["unavailable"]["kernels"] = _ONLY_COPIES if len(trace.copies) else _NESTED if nested else _NEITHER
     return trace
 
 
@@ -149,15 +156,19 @@ def _chosen(result: list[OperatorTable], remarks: printed.Remarks) -> list[Opera
 
 
 def _of_one_run(tables: list[OperatorTable], remarks: printed.Remarks) -> list[OperatorTable]:
-    """Return the tables that time one run of the processor: torch.utils.bottleneck runs a program with and without CUDA."""
-    of_processor = next((table for table in tables if not table.device), None)
-    if of_processor is None:
+    """Return the tables that time one run: torch.utils.bottleneck runs a program with and without CUDA.
+
+    The table with the device's times counts; if it has none, that of the processor alone.
+    """
+    alone = [table for table in tables if not table.device]
+    both = [table for table in tables if table.device and not TableRows(table).timed_device]
+    if not alone or not both:
         return tables
-    again = [table for table in tables if table.device and not TableRows(table).device]
+    again = alone if any(TableRows(table).device for table in both) else both
+    kept = (both if again is alone else alone)[0]
     for table in again:
         remarks.note(
-            f"the table of line {table.line} has the processor's time as that of line {of_processor.line}; "
-            "it is not counted twice"
+            f"the table of line {table.line} has the processor's time as that of line {kept.line}; it is not counted twice"
         )
     return [table for table in tables if table not in again]
 
@@ -174,7 +185,7 @@ def _fullness(table: OperatorTable) -> tuple[int, int]:
     """Return the device or CPU time of a table's rows, and their number."""
     rows = TableRows(table)
     chosen = rows.work() if rows.device else rows.host
-    own = rows.ns("self_device" if rows.device else "self_cpu")
+    own = rows.own_ns()
     return int(own[chosen].fillna(0).sum()), len(table.rows)
 
 
@@ -224,9 +235,9 @@ class _TableReader:
     def _work(self) -> pd.DataFrame:
         """Return device work, or, in tables without a device, the work of the CPU."""
         rows = self.rows
-        chosen, column = rows.work(), "self_device" if rows.device else "self_cpu"
+        chosen = rows.work()
         frame = pd.DataFrame(
-            {"name": rows.name, "duration_ns": rows.ns(column), "count": self.executions, "device": rows.device or "cpu"}
+            {"name": rows.name, "duration_ns": rows.own_ns(), "count": self.executions, "device": rows.device or "cpu"}
         )
         frame["operator"] = rows.name.where(rows.host)
         frame["attribution"] = "none"
@@ -262,6 +273,8 @@ class _TableReader:
     def _unlisted(self, work: pd.DataFrame) -> pd.DataFrame | None:
         """Return one kernel for the part of the sum below the table that no counted row covers, and note it; None if rounding."""
         rows = self.rows
+        if rows.nested_events or (rows.device and not rows.timed_device):
+            return self._rest(NOT_COUNTED, rows.left_to_others)
         if rows.total is None:
             return self._by_shares(work)
         inside = rows.counted_annotations
@@ -272,19 +285,25 @@ class _TableReader:
             return None
         inside_one = self._inside_one(work, left)
         left -= int(inside_one["duration_ns"].sum())
-        others = min(rows.left_to_others, left)
-        of_others = f"; {_ms(others)} of it are the own time of operators that wrap others or make views" if others else ""
         if not left:
-            return inside_one.assign(kind=pd.Series(pd.NA, index=inside_one.index, dtype="string"))
+            return inside_one
+        others = min(rows.left_to_others, left)
         self.remarks.note(
-            f"{_ms(left)} of the {_ms(rows.total)} in the sum below {self.place} are in no row that counts: "
-            f"they are the kernel {UNLISTED!r}{of_others}"
+            f"{_ms(left)} of the {_ms(rows.total)} in the sum below {self.place} are in no row that counts"
+            + (f"; {_ms(others)} of it are the own time of operators that wrap others or make views" if others else "")
         )
-        # how many executions it stands for is unknown
-        row = {"name": UNLISTED, "kind": "unknown", "duration_ns": left, "count": 0, "attribution": "none"}
-        unknown = pd.DataFrame([{**row, "device": rows.device or "cpu"}])
+        rest = left - others
+        if others and rest <= rows.rounding(work.index, self.table.totals[self.table.device if rows.device else "CPU"]):
+            rest = 0
+        made = [inside_one, self._rest(UNLISTED, rest), self._rest(NOT_COUNTED, others)]
+        return pd.concat(made, ignore_index=True)
+
+    def _rest(self, name: str, ns: int) -> pd.DataFrame:
+        """Return a kernel for time (ns) of unknown kind; how many executions it stands for is unknown. None for no time."""
+        row = {"name": name, "kind": "unknown", "duration_ns": ns, "count": 0, "attribution": "none"}
+        row["device"] = self.rows.device or "cpu"
         types = {"name": "string", "kind": "string", "duration_ns": "Int64", "count": "Int64"}
-        return pd.concat([inside_one, unknown]).reindex(columns=[*unknown, "operator"]).astype(types)
+        return pd.DataFrame([row]).astype(types)[: int(ns > 0)]
 
     def _inside_one(self, work: pd.DataFrame, left: int) -> pd.DataFrame:
         """Return the part of what no row has that must be inside one operator, as a row of that operator; empty if unknown.
@@ -298,13 +317,13 @@ class _TableReader:
         operators &= (self.executions > 0).fillna(False).to_numpy(dtype=bool)
         bounds = (totals - int(work["duration_ns"].sum()) - rows.left_to_others).clip(upper=left).where(operators, 0)
         if rows.counts_kernels or int(bounds.max() or 0) <= max(_MOST * left, 0):
-            return pd.DataFrame({"duration_ns": pd.array([], dtype="Int64")})
+            return self._rest("", 0)
         alike = totals[(bounds >= _SAME * bounds.max()).to_numpy(bool)]
         place = alike[::-1].idxmin()  # the innermost of those that wrap one another: of equal ones, the last
         name, ns = str(rows.name[place]), int(bounds[place])
         self.remarks.note(f"at least {_ms(ns)} of what is in no row of {self.place} is inside {name}, as its total tells")
-        made = {"name": f"(inside {name}, not printed)", "operator": name, "duration_ns": ns, "device": rows.device or "cpu"}
-        return pd.DataFrame([{**made, "count": int(self.executions[place]), "attribution": "none"}])
+        made = self._rest(f"(inside {name}, not printed)", ns)
+        return made.assign(operator=name, count=int(self.executions[place]), kind=pd.array([None], dtype="string"))
 
     def _by_shares(self, work: pd.DataFrame) -> pd.DataFrame | None:
         """Return one kernel for the time that the rows lack, if no sum is printed but their percentages reveal it."""
@@ -345,16 +364,29 @@ class _TableReader:
         if table.cut and not table.totals:
             remarks.note(f"{self.place} has no end: it may be cut short")
         if table.device and not rows.timed_device:
-            what = "own time on the processor counts" if not rows.device else "no work is counted"
             remarks.note(
-                f"{table.device} total in {self.place} includes the time of nested operators, and is not added up: {what}"
+                f"{table.device} total in {self.place} includes the time of nested operators, and is not added up: "
+                f"{self._untimed()}"
             )
         elif len(work):
             if not rows.timed_host:
                 remarks.note(f"{self.place} has no times of the CPU: operators and kernels are told apart by their names")
             remarks.note(f"{self.place} counts by {self._basis()}")
+        if rows.lists_events:
+            remarks.note(
+                f"{self.place} lists the longest single events only, nested ones included: {len(rows.nested_events):,} are "
+                "surely nested in another one, by name and time, and count once; others may be, and count twice"
+            )
         if rows.device and rows.total is not None:
             self._remark_beyond(work, rows.total)
+
+    def _untimed(self) -> str:
+        """Return what counts in a table without own times on its device, in words."""
+        if not self.rows.device:
+            return "own time on the processor counts"
+        if self.rows.own_device.notna().any():
+            return "operators count by what the host's times show to be their own part of it"
+        return "no work is counted"
 
     def _remark_beyond(self, work: pd.DataFrame, total: int) -> None:
         """Count what the rows have beyond the sum below the table, and warn if it is more than rounding explains."""
@@ -376,7 +408,8 @@ class _TableReader:
         if not rows.device:
             return "the own time of operators, and of ranges with 1% of the time, on the CPU"
         if rows.counts_kernels:
-            return "its rows of kernels"
+            beside = ", and by the operators of which no kernel is printed" if rows.without_kernels.any() else ""
+            return f"its rows of kernels{beside}"
         few = ", which cover more of the time than its rows of kernels" if rows.kernel_rows.any() else ""
         return f"operators' own time on the device, which stands for their kernels, and by their calls{few}"
 

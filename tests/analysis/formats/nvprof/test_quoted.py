@@ -146,7 +146,7 @@ DAMAGED = (
 @pytest.mark.parametrize(
     ("cells", "count"),
     [
-        ({"share": "50.00%", "time": "t.10us", "each": "1.2500ms"}, 0),
+        ({"share": "50.00%", "time": "t.10us", "each": "1.3500ms"}, 0),
         ({"share": "5O.OO%", "time": "5.0000ms", "each": "1.2500ms"}, 0),
         ({"share": "50.00%", "time": "5.0000ms", "each": "l.2500ms"}, 4),
     ],
@@ -159,6 +159,22 @@ def test_a_damaged_cell_of_the_first_row_costs_no_other_row(tmp_path, titles, ce
     assert listed(trace.copies, "operation", "duration_ns") == [("host to device", 2_000_000)]
     assert listed(trace.totals, "name", "duration_ns") == [("cudaFree", 2_000_000)]
     assert bool(trace.diagnostics) == (not count)
+
+
+@pytest.mark.parametrize("titles", [TITLES, ""])
+def test_a_damaged_time_is_the_average_by_the_calls_if_its_share_says_so(tmp_path, titles):
+    """4 x 1.25 ms are 5 ms, and so are 50% where 30% and 20% are 3 and 2 ms; 4 x 1.35 ms are 54%."""
+    damaged = DAMAGED.format(share="50.00%", time="t.10us", each="1.2500ms")
+    trace = read(tmp_path, titles + damaged)
+    kernels = [("first(int)", 4, 5_000_000), ("second(int)", 2, 3_000_000)]
+    assert listed(trace.kernels, "name", "count", "duration_ns") == kernels
+    [warning] = trace.info["warnings"]
+    assert "its average by its calls counts, as each share confirms; the first: t.10us of first(int)" in warning
+    other = read(tmp_path, titles + damaged.replace("1.2500ms", "1.3500ms"))
+    assert listed(other.kernels, "name", "duration_ns") == [("second(int)", 3_000_000), (UNLISTED, 5_000_000)]
+    assert not any("average" in warning for warning in other.info.get("warnings", []))
+    alone = damaged.splitlines(keepends=True)
+    assert read(tmp_path, titles + alone[0] + alone[3]).kernels.empty  # no other row tells the whole
 
 
 def test_a_row_with_two_damaged_cells_and_no_titles_is_no_row():

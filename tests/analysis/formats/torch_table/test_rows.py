@@ -2,6 +2,7 @@
 
 import pytest
 
+from kernelscope.analysis.formats.torch_table.trace import NOT_COUNTED
 from kernelscope.analysis.recordings import captures
 from kernelscope.analysis.trace import UNLISTED
 from tests.analysis.formats.torch_table.made import NEW, printed, read, row
@@ -78,8 +79,28 @@ def test_operators_that_make_views_or_wrap_others_are_in_the_rest_of_the_sum(tmp
         operator("aten::result_type", "4.000us", "4.000us"), operator("aten::to", "2.000us", "943.000us"),
     ]  # fmt: skip
     trace = on_device(tmp_path, rows, "962.000us")
-    assert work(trace) == {"aten::square": 0.015, "aten::pow": 0.941, UNLISTED: 0.006}
+    assert work(trace) == {"aten::square": 0.015, "aten::pow": 0.941, NOT_COUNTED: 0.006}
     assert "0.006 ms of it are the own time of operators that wrap others or make views" in notes(trace)
+
+
+def test_what_was_printed_and_what_was_not_are_two_rows(tmp_path):
+    """Of 970 us, 941 are work, 4 a view's, and 25 in no row."""
+    rows = [operator("aten::pow", "941.000us", "941.000us"), operator("aten::result_type", "4.000us", "4.000us")]
+    assert work(on_device(tmp_path, rows, "970.000us")) == {"aten::pow": 0.941, UNLISTED: 0.025, NOT_COUNTED: 0.004}
+    assert work(on_device(tmp_path, rows[:1], "970.000us")) == {"aten::pow": 0.941, UNLISTED: 0.029}
+
+
+def test_operators_without_a_printed_kernel_count_beside_kernels_that_others_launch(tmp_path):
+    """The kernel takes 19 ms in 85 calls, as allreduce_ does: it is no part of mm, whose 0.2 of 21 ms count."""
+    reduce = [operator("c10d::allreduce_", "19.000ms", "19.000ms", "85"), kernel("ncclDevKernel_AllReduce()", "19.000ms", "85")]
+    rows = [*reduce, operator("aten::mm", "0.200ms", "0.200ms", "165")]
+    trace = on_device(tmp_path, rows, "21.000ms")
+    assert work(trace) == {"ncclDevKernel_AllReduce()": 19, "aten::mm": 0.2, UNLISTED: 1.8}
+    assert "counts by its rows of kernels, and by the operators of which no kernel is printed" in notes(trace)
+    shared = [*rows, kernel("void gemm()", "0.300ms", "170")]  # of mm and of others
+    assert work(on_device(tmp_path, shared, "21.000ms")) == {"ncclDevKernel_AllReduce()": 19, "void gemm()": 0.3, UNLISTED: 1.7}
+    beyond = on_device(tmp_path, rows, "19.100ms")  # mm's are not in the sum
+    assert work(beyond) == {"ncclDevKernel_AllReduce()": 19, UNLISTED: 0.1}
 
 
 def test_a_rest_that_is_all_inside_one_operator_leaves_no_row_of_nothing(tmp_path):
@@ -178,8 +199,8 @@ def test_operators_that_wrap_others_are_no_work(tmp_path):
         operator("cudaDeviceSynchronize", "1.000s", "1.000s"),
     ]
     trace = on_device(tmp_path, rows, "10.000s")
-    assert work(trace) == {"aten::cudnn_convolution": 7950, UNLISTED: 2050}
-    assert trace.kernels["count"].tolist() == [7, 0]
+    assert work(trace) == {"aten::cudnn_convolution": 7950, UNLISTED: 2009, NOT_COUNTED: 41}
+    assert trace.kernels["count"].tolist() == [7, 0, 0]
 
 
 def test_ranges_on_the_processor_count_with_a_percent_of_the_time(tmp_path):
