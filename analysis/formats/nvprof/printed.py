@@ -514,6 +514,10 @@ def _explain(output: NvprofOutput, steps: dict[str, int], result: Trace) -> None
         )
     if len({table.process for table in output.tables}) > 1:
         info["notes"].append(f"{len(output.processes)} processes; in traces each has its own clock")
+        if info["clock"] == "none":
+            info.setdefault("warnings", []).append(
+                f"times of {len(output.processes)} processes are added up; if these are runs of their own, put each into a file"
+            )
     have_calls = len(result.calls) or (result.totals["table"] == "calls").any()
     if not len(result.kernels):
         info["unavailable"]["kernels"] = (

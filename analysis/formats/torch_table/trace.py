@@ -70,6 +70,10 @@ def read(path: Path) -> Trace:
     for name in ("kernels", "copies", "totals"):
         frames = [part[name] for part in parts if len(part[name])]
         setattr(trace, name, conform(name, pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()))
+    if len(chosen) > 1:
+        trace.info["warnings"] = [
+            f"{len(chosen)} tables are added up; if they are of runs of their own, put each into its own file"
+        ]
     bases = {"kernels" if reader.rows.counts_kernels else "operators" for reader in readers if reader.rows.device}
     trace.info["counted"] = ", ".join(sorted(bases))
     host = [reader.rows.host_total for reader in readers]

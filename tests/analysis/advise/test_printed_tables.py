@@ -158,7 +158,7 @@ def test_copies_in_both_directions_can_hide_one_another(back_ms, said):
         {"operation": "host to device", "count": 30, "duration_ns": 1_000_000_000},
         {"operation": "device to host", "count": 30, "duration_ns": back_ms * 1_000_000},
     ]
-    (found,) = [one for one in summary([("add", None, None, 30, 10)], copies)["advice"] if one["topic"] == "unknown copies"]
+    (found,) = [one for one in summary([("add", None, None, 30, 10)], copies)["advice"] if one["topic"] == "copies"]
     assert (BOTH_WAYS in found["remedy"]) == said
 
 

@@ -328,6 +328,15 @@ def test_times_of_few_digits_are_a_warning(tmp_path):
     assert "warnings" not in read_text(tmp_path, HEADER + row.format(*["2400.10s"] * 4)).info
 
 
+def test_processes_that_are_added_up_are_a_warning(tmp_path):
+    row = " GPU activities:  100.00%  125.63us         1  125.63us  125.63us  125.63us  k\n"
+    run = "=={0}== NVPROF is profiling process {0}, command: ./a\n=={0}== Profiling result:\n" + HEADER + row
+    one, two = run.format(17), run.format(18)
+    assert "warnings" not in read_text(tmp_path, one).info
+    (warning,) = read_text(tmp_path, one + "\n" + two).info["warnings"]
+    assert warning == "times of 2 processes are added up; if these are runs of their own, put each into a file"
+
+
 def test_the_end_of_code_in_markdown_is_no_row(tmp_path):
     row = " GPU activities:  100.00%  125.63us         1  125.63us  125.63us  125.63us  k\n"
     trace = read_text(tmp_path, f"# notes\n```\n{HEADER}{row}```\nand so on\n")
