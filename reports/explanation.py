@@ -193,6 +193,8 @@ def _difference(result: Result) -> str:
         what = "Operators" if _by_operators(result) else "Kernels and copies"
         what = "Layers of an iteration" if all(result[side].get("iteration") for side in SIDES) else what
         what = "Functions" if all(result[side].get("counted") == "functions" for side in SIDES) else what
+        if any(result[side].get("printed_only") for side in SIDES):
+            what = f"Printed {what[:1].lower()}{what[1:]}"
         if _host_leads(result):
             host = _of_host(result)
             return f"{host}, while its {what[:1].lower()}{what[1:]} add up to {much}: {_steps(result, shown)}"

@@ -9,6 +9,7 @@ from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 from kernelscope.analysis.formats.onnxruntime import first_run
 
+_PLURALS = frozenset(["providers", "threads", "workers"])  # settings' names that are words in the plural
 MOST_NAMED = 5  # differences that a sentence lists
 _OF_KERNELS = (
     "libraries",
@@ -103,7 +104,7 @@ def _suspicion(case: Case, names: list[str], confidence: str, alone: bool, prece
         sentences.append("Nothing else that is recorded differs.")
     return Suspicion(
         "unequal configuration",
-        f"{', '.join(named)}{more} {'differs' if len(names) == 1 else 'differ'}",
+        f"{', '.join(named)}{more} {'differs' if len(names) == 1 and names[0] not in _PLURALS else 'differ'}",
         evidence.everything(case),
         confidence,
         sentences,

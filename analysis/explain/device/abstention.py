@@ -22,11 +22,12 @@ def abstained(case: DeviceCase, findings: list[DeviceFinding]) -> tuple[str | No
     if findings:
         return None, None
     if not case.comparable:
-        return f"{by_kind.ways(case)}, and rows were not printed, so no row of one has its counterpart in the other", _ALL_ROWS
+        return f"{by_kind.ways(case)}, and rows were not printed, so their rows cannot be compared", _ALL_ROWS
     if alike(case):
         if parts := cancelled(case):
             return parts, again.OF_CAPTURES
-        return "the steps differ by less than two runs of one program do, and so does each part of them", None
+        what = "the steps" if case.per == "a step" else "the two"
+        return f"{what} differ by less than two runs of one program do, and so does each part of them", None
     return _too_little(case)
 
 
@@ -74,6 +75,8 @@ def _too_little(case: DeviceCase) -> tuple[str, str]:
     what = f"{largest} {words.signed(delta)}"
     if largest == UNLISTED:
         return f"the largest difference is in rows that were not printed ({words.signed(delta)})", _ALL_ROWS
+    if largest == account_rows.ONE_SIDED:
+        return f"the largest difference is in rows that are too short for the other side's list ({what})", _ALL_ROWS
     return _no_cause(case, rows, what, (delta, off)), again.OF_CAPTURES
 
 

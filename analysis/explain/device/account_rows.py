@@ -16,7 +16,8 @@ PARTS = 8
 _UNKNOWN = "unknown"  # the kind of kernels whose names say nothing
 _LARGE = 0.2  # of the difference of kernels of unknown kind
 _WAITS = "waiting for the DLA"
-_WHOLE = "all work, counted in two ways"
+_WHOLE = "all work"
+ONE_SIDED = "(in rows that one side did not print)"  # they are too short for its list
 _MANY = 3  # kernels named in one row
 
 
@@ -46,6 +47,9 @@ def labels(case: DeviceCase) -> pd.Series:
     sums = case.rows["delta_ns"][unknown].groupby(names[unknown]).sum().abs()
     large = names.isin(sums.index[sums >= _LARGE * max(float(sums.sum()), 1.0)]).to_numpy(bool)
     waits = case.rows["name"].isin(case.waits).to_numpy(bool)
+    below = case.below_cut() & ~case.rows["row"].isin(case.taken).to_numpy(bool)
+    result = result.mask(below, ONE_SIDED)
+    unknown &= ~below
     return result.mask(unknown, f"other {case.what}").mask(unknown & large, names).mask(waits, _WAITS)
 
 

@@ -81,7 +81,7 @@ def renamed(case: DeviceCase) -> list[Replacement]:
     """Return the kernel that took another's place in totals: the only one that each side has alone, equally often and long."""
     rows = case.all_kernels()
     alone = [rows[((rows[f"{key}_count"] > 0) & (rows[f"{other}_count"] <= 0)).to_numpy(bool)] for key, other in ("ab", "ba")]
-    if [len(one) for one in alone] != [1, 1] or case.unlisted_ns("a") or case.unlisted_ns("b"):
+    if [len(one) for one in alone] != [1, 1] or any(map(case.is_cut, "ab")):
         return []
     a, b = (one.iloc[0] for one in alone)
     kinds = {a["kind"], b["kind"]} - {"unknown", None}
@@ -101,14 +101,14 @@ def by_names(case: DeviceCase) -> list[Replacement]:
     unknown = (rows["kind"].isna() | (rows["kind"] == "unknown")).to_numpy(bool)
     own = rows[["a_library", "b_library"]].isna().all(axis=1).to_numpy(bool) & ~rows["kind"].isin(MAIN).to_numpy(bool)
     found: list[Replacement] = []
-    whole = case.counts and case.totals and not case.by_operators and not case.unlisted_ns("a") and not case.unlisted_ns("b")
-    for rule in (_joined, _as_long, _like_named):
+    whole = case.counts and case.totals and not case.by_operators and not any(map(case.is_cut, "ab"))
+    for rule in (_joined, _as_long, like_named):
         known = {name for one in found for name in one.a | one.b}
-        left = rows[~rows["name"].isin(known).to_numpy(bool) & (unknown if rule is _like_named else own)]
+        left = rows[~rows["name"].isin(known).to_numpy(bool) & (unknown if rule is like_named else own)]
         if rule is _as_long:
             left = left[(left[["a_ns", "b_ns"]].max(axis=1) >= _GOOD_PART * case.busy_ns).to_numpy(bool)]
         alone = [left[((left[f"{key}_count"] > 0) & (left[f"{other}_count"] <= 0)).to_numpy(bool)] for key, other in ("ab", "ba")]
-        if all(0 < len(one) <= _FEW_NAMES for one in alone) and (whole or rule is _like_named):
+        if all(0 < len(one) <= _FEW_NAMES for one in alone) and (whole or rule is like_named):
             found += rule(*alone)
     return found
 
@@ -137,12 +137,12 @@ def _as_long(a: pd.DataFrame, b: pd.DataFrame) -> list[Replacement]:
     return [_renamed(a.iloc[place], b.iloc[other]) for place, other in zip(*np.nonzero(near), strict=True)]
 
 
-def _like_named(a: pd.DataFrame, b: pd.DataFrame) -> list[Replacement]:
+def like_named(a: pd.DataFrame, b: pd.DataFrame) -> list[Replacement]:
     """Return kernels that took another's place, executed as often under a name of mostly the same words.
 
-    Each is the other's most similar one: blur_global of blur_constant.
+    Each is the other's most similar one: blur_global of blur_constant. By the column said, if there is one, in place of the name.
     """
-    names = [[words_of(name) for name in one["name"]] for one in (a, b)]
+    names = [[words_of(name) for name in one["said" if "said" in one else "name"]] for one in (a, b)]
     counts = [one[f"{key}_count"].to_numpy(float) for key, one in (("a", a), ("b", b))]
     likeness = np.array([[len(one & other) / max(len(one | other), 1) for other in names[1]] for one in names[0]])
     likeness[counts[0][:, None] != counts[1]] = 0.0

@@ -20,6 +20,7 @@ _USUAL = frozenset(["kernel", "kernels", "gpu", "cuda", "device", "global", "voi
 _ALIKE = 0.02  # numbers of executions within this share of each other are equal
 _QUANTISES = r"\bQuantizeLinear"
 _MOST = 0.6  # of the time of either side must be in kernels whose numbers differ by one factor
+_SEVERAL = 5  # different kernels: all of fewer may run more often by chance
 _LEAST = 3  # different kernels: fewer say nothing about the whole
 
 
@@ -27,7 +28,7 @@ def differ(case: DeviceCase) -> list[str]:
     """Return a sentence on the amount of work if it differs so much that this alone may be the cause."""
     if case.counted_apart:
         return []
-    rules = (_of_programs, networks.differ, _of_gradients, _of_repeats, _of_main, _of_lengths, _of_sizes)
+    rules = (_of_programs, networks.differ, _of_gradients, _of_repeats, _of_more, _of_main, _of_lengths, _of_sizes)
     said = next(filter(None, (rule(case) for rule in rules)), None)
     return [one for one in (said, _of_precisions(case), _of_quantised_layers(case)) if one]
 
@@ -42,7 +43,7 @@ def _of_precisions(case: DeviceCase) -> str | None:
 
 def _of_quantised_layers(case: DeviceCase) -> str | None:
     """Return a sentence if only one engine of TensorRT has layers that quantise: it computes in fewer bits."""
-    if not all(networks.is_engine(side) for side in (case.a, case.b)) or any(case.unlisted_ns(key) for key in SIDES):
+    if not all(networks.is_engine(side) for side in (case.a, case.b)) or any(map(case.is_cut, SIDES)):
         return None
     counts = [int(side.trace.kernels["name"].astype("string").str.contains(_QUANTISES).sum()) for side in (case.a, case.b)]
     if not max(counts) or min(counts):
@@ -58,6 +59,8 @@ def other_programs(case: DeviceCase) -> bool:
 
 def _of_programs(case: DeviceCase) -> str | None:
     """Return a sentence if the sides have kernels of their own, none in common, and hardly two alike by name."""
+    if case.of_functions:
+        return _of_functions(case)
     rows = case.all_kernels()
     main = rows[rows["kind"].isin(MAIN).to_numpy(bool)]
     alike = all(main[f"{key}_count"].any() for key in SIDES)  # they may do the same, by kernels of other names
@@ -71,6 +74,16 @@ def _of_programs(case: DeviceCase) -> str | None:
     if shared and (min(map(len, names)) < _LEAST or not hardly):
         return None
     return f"{'hardly a' if shared else 'no'} kernel of A has a name like one of B's: these seem to be different programs"
+
+
+def _of_functions(case: DeviceCase) -> str | None:
+    """Return a sentence if none of several functions of one side is among the other's, under its own or a like name."""
+    rows = case.all_kernels()
+    there = [(rows[f"{key}_count"] > 0).to_numpy(bool) for key in SIDES]
+    if min(map(sum, there)) < _SEVERAL or (there[0] & there[1]).any() or case.replaced:
+        return None
+    verb = "prints" if any(map(case.is_cut, SIDES)) else "calls"
+    return f"none of the functions that A {verb} is among those that B {verb}: these seem to be different programs"
 
 
 def _of_other_kinds(rows: pd.DataFrame) -> bool:
@@ -98,7 +111,7 @@ def _of_lengths(case: DeviceCase) -> str | None:
 
 def _of_sizes(case: DeviceCase) -> str | None:
     """Return a sentence if kernels and copies, equally many on both sides, all take far longer on one: a larger problem."""
-    if not case.totals or not case.counts or case.by_operators or not case.same_device or any(map(case.unlisted_ns, SIDES)):
+    if not case.totals or not case.counts or case.by_operators or not case.same_device or any(map(case.is_cut, SIDES)):
         return None
     kernels, copies = case.all_kernels(), case.rows[(case.rows["part"] == COPY).to_numpy(bool)]
     copies = copies[copies["kind"].isin(_BETWEEN).to_numpy(bool)]
@@ -124,14 +137,14 @@ def _of_gradients(case: DeviceCase) -> str | None:
     for key, other in (SIDES, SIDES[::-1]):
         mine, its = (float(times[one].drop("convolution forward", errors="ignore").sum()) for one in (key, other))
         forward = float(times[other].get("convolution forward", 0.0))
-        if mine and forward and not its and not case.unlisted_ns(other):
+        if mine and forward and not its and not case.is_cut(other):
             return f"{key.upper()} computes gradients of convolutions ({words.duration(mine)}), {other.upper()} none"
     return None
 
 
 def _of_main(case: DeviceCase) -> str | None:
     """Return a sentence if one side has far more products, convolutions and attentions. Fused attention counts as two."""
-    if any(len(side.trace.graphs) for side in (case.a, case.b)) or any(case.unlisted_ns(key) for key in SIDES):
+    if any(len(side.trace.graphs) for side in (case.a, case.b)) or any(map(case.is_cut, SIDES)):
         return None
     main = case.without_wrappers(case.all_kernels(MAIN))
     main = main[~main["name"].astype("string").str.contains(_HELPERS).fillna(False).to_numpy(bool)]
@@ -139,7 +152,8 @@ def _of_main(case: DeviceCase) -> str | None:
     a, b = (float((main[f"{key}_count"] * weight).sum()) for key in SIDES)
     if max(a, b) < 2 or max(a, b) <= _OTHER_WORK * min(a, b):
         return None
-    return f"{words.count(a)} products, convolutions and attentions {case.per} in A, {words.count(b)} in B"
+    what = "product, convolution or attention" if words.count(a) == "1" else "products, convolutions and attentions"
+    return f"{words.count(a)} {what} {case.per} in A, {words.count(b)} in B"
 
 
 def _of_repeats(case: DeviceCase) -> str | None:
@@ -147,7 +161,7 @@ def _of_repeats(case: DeviceCase) -> str | None:
 
     Loops of different length, other numbers of samples, or batches of another size look like this.
     """
-    if not case.totals or any(case.unlisted_ns(key) for key in SIDES):
+    if not case.totals or any(map(case.is_cut, SIDES)):
         return None
     largest = words.of_both(case.all_kernels())
     times = _repeats(case, largest)
@@ -163,6 +177,29 @@ def _of_repeats(case: DeviceCase) -> str | None:
         f"{counts[0]} times in A, {counts[1]} in B), as in a loop of another length or with other batches; "
         f"run as often as in A, B's work would take {words.duration(took)} ({change})"
     )
+
+
+def _of_more(case: DeviceCase) -> str | None:
+    """Return a sentence if one side executes all that both print more often, by whatever factor, as in more steps."""
+    if not case.totals or not case.counts or case.on_cpu:
+        return None
+    both = words.of_both(case.all_kernels())
+    for key, other in (SIDES, SIDES[::-1]):
+        ratios = both[f"{key}_count"] / both[f"{other}_count"]
+        listed = [
+            float(both[f"{one}_ns"].sum()) / max(case.side(one).account.step_ns - case.unlisted_ns(one), 1) for one in SIDES
+        ]
+        if len(both) < _SEVERAL or not (ratios > 1 + _ALIKE).all() or min(listed) < _MOST:
+            continue
+        first = both.iloc[int((both["a_ns"] + both["b_ns"]).to_numpy(float).argmax())]
+        counts = [words.count(float(first[f"{one}_count"])) for one in SIDES]
+        more, less = (case.side(one).name for one in (key, other))
+        often = f"{ratios.min():.3g} to {ratios.max():.3g} times as often"
+        return (
+            f"{more} executes all that both print more often than {less}, {often} "
+            f"({first.name}: {counts[0]} times in A, {counts[1]} in B), as with more steps or other batches"
+        )
+    return None
 
 
 def _repeats(case: DeviceCase, sums: pd.DataFrame) -> float | None:

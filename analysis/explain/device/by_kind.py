@@ -21,7 +21,7 @@ _OF_TORCH = "key_averages().table(row_limit=-1)"
 def ways(case: DeviceCase) -> str:
     """Say how each side adds up its work."""
     a, b = (_NAMES.get(str(side.facts.get("counted")), "kernel") for side in (case.a, case.b))
-    return f"one table is counted by {a}, the other by {b}"
+    return f"{case.a.name}'s table is counted by {a}, {case.b.name}'s by {b}"
 
 
 def kinds(case: DeviceCase) -> Iterator[DeviceFinding]:
@@ -39,7 +39,7 @@ def _of_kind(case: DeviceCase, kind: str, rows: pd.DataFrame) -> DeviceFinding:
     _, slower, _, faster = words.slower(case, rows)
     what = f"{_COPIES} take" if kind == _COPIES else f"{kind} work takes"
     title = f"{what} longer in {slower} than in {faster}: {words.of_rows(case, rows)}"
-    said = f"{ways(case).capitalize()}, so only kinds of work are compared."
+    said = f"{ways(case)}, so only kinds of work are compared."
     of_tfprof = any(side.facts.get("counted") in ("types", "nodes") for side in (case.a, case.b))
     remedy = _ALIKE.format(_OF_TFPROF if of_tfprof else _OF_TORCH)
     return DeviceFinding(f"more {kind}", title, rows["row"].tolist(), "medium", [said, *_named(case, rows)], remedy)

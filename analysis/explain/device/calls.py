@@ -30,12 +30,13 @@ _SLOW_ON_HOST = (
     "warm up before you record; if it stays as long, find which types or sizes the host computes in place of the device"
 )
 _WHERE = (
-    "the printed operators and calls hold less than half of it; try: warm up before you record, and print "
-    'key_averages().table(sort_by="self_cpu_time_total", row_limit=-1), which shows where the host is'
+    "the printed operators and calls hold less than half of it; try: print "
+    'key_averages().table(sort_by="self_cpu_time_total", row_limit=-1) of both, which shows where the host is; if one was '
+    "recorded at the first use of the device, warm up first"
 )
 _SLOWER_HOST = (
-    "operators that both sides call equally often take it {0} times as long in {1} ({2}), so the processor or the profiler was "
-    "slower there, besides any further calls; try: warm up, and record both again on an idle machine"
+    "in operators that both sides call equally often the host spends {0} times as long in {1} ({2}), so the processor or the "
+    "profiler was slower there, besides any further calls; try: warm up, and record both again on an idle machine"
 )
 _SEVERAL, _SLOWED = 5, 1.2  # operators; times as long
 _WAITS, _NEARLY_ALL = r"(?i)synchronize", 0.8

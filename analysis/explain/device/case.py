@@ -157,7 +157,7 @@ class DeviceCase:
     @property
     def comparable(self) -> bool:
         """Whether rows of one side have counterparts on the other: not of tables that were cut and count in two ways."""
-        return not self.counted_apart or not any(self.unlisted_ns(key) for key in SIDES)
+        return not self.counted_apart or not any(map(self.is_cut, SIDES))
 
     @property
     def counts(self) -> bool:
@@ -204,14 +204,31 @@ class DeviceCase:
         If tables are sorted by time, an unprinted row takes no longer than the shortest printed one.
         """
         key, other = ("b", "a") if float(rows["delta_ns"].sum()) > 0 else ("a", "b")
-        whole = self.unlisted_ns(other)
-        if not whole:
+        if not self.is_cut(other):
             return 0
-        printed = self.rows[f"{other}_ns"][((self.rows[f"{other}_ns"] > 0) & ~_is_unlisted(self.rows)).to_numpy(bool)]
         alone = rows[f"{key}_ns"][(rows[f"{other}_count"] <= 0).to_numpy(bool)]
+        unprinted = int(alone.clip(upper=self.longest_unprinted_ns(other)).sum())
+        return min(unprinted, self.unlisted_ns(other) or unprinted)
+
+    def is_cut(self, key: str) -> bool:
+        """Return whether a side may have rows that it does not print, whether or not their time is known."""
+        return bool(self.unlisted_ns(key)) or self.side(key).prints_longest_only
+
+    def longest_unprinted_ns(self, key: str) -> float:
+        """Return how long a row that a cut side does not print may take: no longer than its shortest, if it is sorted by time."""
+        whole = self.unlisted_ns(key)
+        printed = self.rows[f"{key}_ns"][((self.rows[f"{key}_ns"] > 0) & ~_is_unlisted(self.rows)).to_numpy(bool)]
         least = float(printed.min()) if len(printed) else 0.0
-        sorted_by_time = least * _MOST_UNPRINTED >= whole
-        return min(int(alone.clip(upper=least if sorted_by_time else whole).sum()), whole)
+        return least if least * _MOST_UNPRINTED >= whole else float(whole)
+
+    def below_cut(self) -> npt.NDArray[np.bool_]:
+        """Return which rows one side alone prints that are too short for the other's list, which may have them, too."""
+        result = np.zeros(len(self.rows), dtype=bool)
+        for key, other in (SIDES, SIDES[::-1]):
+            if self.is_cut(other):
+                short = (self.rows[f"{key}_ns"] > 0) & (self.rows[f"{key}_ns"] <= self.longest_unprinted_ns(other))
+                result |= (short & (self.rows[f"{other}_count"] <= 0)).to_numpy(bool)
+        return result & (self.rows["part"] == COMPUTE).to_numpy(bool) & ~_is_unlisted(self.rows)
 
     def idle(self, causes: Collection[str]) -> pd.DataFrame:
         """Return the rows of idle time with these causes that no finding has taken."""
@@ -246,7 +263,8 @@ class DeviceCase:
         if idle and self._changes_its_name(rows):
             return False
         if (rows["part"] == COMPUTE).all():
-            least = max(KERNEL_NOISE * self.busy_ns, (CPU_NOISE if self.on_cpus else OWN_NOISE) * own, 0.005 * self.step_ns)
+            of_all = 0.0 if told else KERNEL_NOISE * self.busy_ns  # kernels that operators tell to be other ones are no noise
+            least = max(of_all, (CPU_NOISE if self.on_cpus else OWN_NOISE) * own, 0.005 * self.step_ns)
         else:
             of_step = ONE_STEP_NOISE if idle and self.few else STEP_NOISE
             pace = bool(rows["cause"].isin(PACE).any())

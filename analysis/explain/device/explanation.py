@@ -25,6 +25,7 @@ from kernelscope.analysis.explain.device import (
     counted,
     cut_names,
     functions,
+    own_times,
     remarks,
     words,
 )
@@ -41,6 +42,7 @@ SCHEMA = "kernelscope/explain/1"
 _REPLACED = 20  # replacements that are listed
 _PLACES = 2  # replacements in a finding's evidence
 _OF_PROGRAMS = "compare two runs of one program; `advise` says of each capture alone what takes its time"
+_CUT = "only the rows that take longest are printed, and no sum tells how much the others take"
 _UNPRINTED = 0.1  # of a cause: more than this in rows that may be unprinted makes it unsure
 _LESS_SURE = {"high": "medium", "medium": "low", "low": "low"}
 
@@ -54,7 +56,7 @@ def explain(a: CaptureSide, b: CaptureSide, request: Request | None = None) -> d
     a, b = alike(a, b)
     a, b = (CaptureSide(side.path, finding_steps.windowed(side.trace, request)) for side in (a, b))
     if all(is_totals(side.trace) for side in (a, b)):
-        a, b = cut_names.apart(a, b)
+        a, b = cut_names.apart(*own_times.alike(a, b))
     names = labels(a.path, b.path)
     whole = request.device is None and takes_all(a.trace, b.trace)
     result = _steps(a, b, request)
@@ -199,6 +201,7 @@ def _side(side: DeviceSide) -> dict[str, Any]:
         "windows": len(side.account.lengths),
         "steps": side.detected.sentence() if side.detected else None,
         "basis": side.account.basis,
+        "printed_only": side.prints_longest_only,
         "counted": "operators" if side.lists_operators else side.facts.get("counted"),
         "iteration": side.facts.get("iteration"),
         "coverage": round(1 - unseen / max(side.account.step_ns, 1), 4),
@@ -209,10 +212,11 @@ def _side(side: DeviceSide) -> dict[str, Any]:
 def _missing(side: DeviceSide) -> dict[str, str]:
     if side.account.basis == TOTALS:
         iteration = side.facts.get("iteration")
-        return {
+        said = {
             "timeline": "durations are added up, even of work that ran at the same time",
             "steps": f"times are those of an iteration ({iteration})" if iteration else "totals have no steps",
         }
+        return {**said, "shorter rows": _CUT} if side.prints_longest_only else said
     if side.detected is not None:
         return {}
     what = {

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 import pandas as pd
 
 from kernelscope.analysis.explain import function_kinds
-from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device import alignment, words
 from kernelscope.analysis.explain.device.alignment import Replacement
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 from kernelscope.analysis.trace import Trace
 
 _MOSTLY = 0.5  # of a function's difference, due to more calls
 _PART = 0.1  # of a whole: samples, and waits for others, that take less say nothing about where samples are made
+_FEW, _SHARED = 50, 2  # functions that only one side has; words that names of functions must have in common
 _LINE = re.compile(r" at line \d+$")
 _CALLERS = "see who calls it there: stats.print_callers(...) of pstats"
 _INSIDE = "compare its code and what it is given; line_profiler's @profile shows which of its lines take the time"
@@ -37,6 +38,27 @@ def each(case: DeviceCase) -> Iterator[DeviceFinding]:
 
 
 def moved(case: DeviceCase) -> list[Replacement]:
+    """Return functions that took another's place: in another file, or else under a name of mostly the same words."""
+    found = _in_another_file(case)
+    known = {name for one in found for name in one.a | one.b}
+    rows = case.all_kernels()
+    named = rows["name"].str.contains(": ", regex=False).fillna(False).to_numpy(bool)
+    left = rows[named & ~rows["name"].isin(known).to_numpy(bool)]
+    alone = [left[((left[f"{key}_count"] > 0) & (left[f"{other}_count"] <= 0)).to_numpy(bool)]
+             for key, other in (SIDES, SIDES[::-1])]  # fmt: skip
+    if not all(0 < len(one) <= _FEW for one in alone):
+        return found
+    tails = {str(name): _LINE.sub("", str(name).rpartition(": ")[2]) for one in alone for name in one["name"]}
+    likely = alignment.like_named(*(one.assign(said=one["name"].map(tails)) for one in alone))
+    return found + [one for one in likely if len(_said(tails, one.a) & _said(tails, one.b)) >= _SHARED]
+
+
+def _said(tails: dict[str, str], names: frozenset[str]) -> frozenset[str]:
+    """Return the words of a function's name, without its file's."""
+    return alignment.words_of(tails[min(names)])
+
+
+def _in_another_file(case: DeviceCase) -> list[Replacement]:
     """Return functions that only changed their file: of one name, each the only one that its side alone has, called as often."""
     rows = case.all_kernels()
     alone = []
@@ -64,7 +86,7 @@ def _of_one(case: DeviceCase, mine: pd.DataFrame) -> DeviceFinding:
     kind = function_kinds.wait_of(full, counts[slow], times[slow])
     evidence = [*words.by_number(case, mine), *_of_workers(case, full)]
     if not counts[fast]:
-        only = f"only {slower} {'prints' if case.unlisted_ns(fast) else 'calls'}"
+        only = f"only {slower} {'prints' if case.is_cut(fast) else 'calls'}"
         number = f"{words.count(counts[slow])} call{'' if counts[slow] == 1 else 's'}"
         remedy = kind.remedy if kind else f"see what {faster} does instead, or does without; {_CALLERS}"
         title = f"{only} {name}: {words.duration(times[slow])} of its own, {number}"

@@ -35,7 +35,7 @@ def is_engine(side: DeviceSide) -> bool:
 def differ(case: DeviceCase) -> str | None:
     """Return a sentence if both sides are engines of TensorRT whose layers have hardly a word of the program's in common."""
     rows = case.all_kernels()
-    if not all(map(is_engine, (case.a, case.b))) or any(map(case.unlisted_ns, SIDES)) or rows.empty:
+    if not all(map(is_engine, (case.a, case.b))) or any(map(case.is_cut, SIDES)) or rows.empty:
         return None
     said = rows["name"].map(_words)
     own = rows[said.map(bool).to_numpy(bool)]

@@ -27,7 +27,7 @@ def cut(case: DeviceCase) -> str | None:
     took = {key: float(main[f"{key}_ns"].sum()) for key in SIDES}
     for key, other in (SIDES, SIDES[::-1]) if case.totals else ():
         large = took[other] > _GOOD_PART * case.side(other).account.step_ns
-        if case.unlisted_ns(key) and not took[key] and large:
+        if case.is_cut(key) and not took[key] and large:
             kinds = words.listed(str(kind) for kind in main["kind"].unique())
             there = f"{words.duration(took[other])} in {other.upper()}"
             return f"{key.upper()}'s table was cut: it prints no {kinds} ({there}); print all rows"

@@ -13,7 +13,7 @@ from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import DetectedSteps, Request
 from kernelscope.analysis.attribution.steps.model import critical_device
 from kernelscope.analysis.explain.trace_layers import range_label
-from kernelscope.analysis.trace import EXECUTIONS, Trace, conform
+from kernelscope.analysis.trace import EXECUTIONS, UNLISTED, Trace, conform
 
 _ACCELERATORS = {"cuda", "rocm", "npu", "xpu", "mtia", "tpu"}
 # Names of kernels that are built for one maker's devices only. RCCL keeps NCCL's names, and hipified kernels CUDA's
@@ -22,6 +22,8 @@ _OF_MAKER = {
     "NVIDIA": r"\bcutlass(?:::|_\d)|\bflash(?:::|_)(?:fwd|bwd)_\w*kernel|\bsm\d\d_|_sm\d\d_|xmma_|cudnn::|\bcublasLt?\b|^nvjet_|"
     r"\b(?:maxwell|pascal|volta|turing|ampere|hopper|blackwell)_",
 }
+
+_SHORT = 0.01  # of the time: whole tables of operators end with rows that take less
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class DeviceSide:
     def computes_on(self) -> str:
         """What the side computes on, in words: the CPU, or the device, with its name if known."""
         device = critical_device(self.trace) or self.account.device
-        device = "a device without a name" if device == ALL else device
+        device = "a device whose name was not recorded" if device == ALL else device
         return "the CPU" if self.on_cpu else f"{device} ({self.hardware})" if self.hardware else device
 
     @property
@@ -97,6 +99,19 @@ class DeviceSide:
         """Whether totals are of operators and not of kernels: torch.profiler's tables of processors always are."""
         printed = (self.facts.get("source") or {}).get("format") == "torch-table"
         return printed and (self.on_cpu or self.facts.get("counted") == "operators")
+
+    @property
+    def prints_longest_only(self) -> bool:
+        """Whether this is a list of the operators that take the device longest, without a sum that tells what it lacks.
+
+        A whole table also lists operators that launch nothing, such as views, and calls of the device's API.
+        """
+        sums_up = "host_ns" in self.facts or UNLISTED in set(self.trace.kernels["name"].dropna())
+        own = self.facts.get("host_own") or {}
+        if not self.lists_operators or self.on_cpu or sums_up or not own:
+            return False
+        longest = all((one.get("device_ns") or 0) > 0 for one in own.values()) and not len(self.trace.totals)
+        return longest and float(self.trace.kernels["duration_ns"].min()) > _SHORT * self.account.step_ns
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -23,11 +23,13 @@ _PART = 0.02  # of the larger part of a difference: a smaller part is not mentio
 def kernel(name: object) -> str:
     """Return a kernel's short name; in backticks if it holds a colon, which ends the first part of a title.
 
+    What stands in parentheses is no name, but says what a row is.
+
     What tells kernels of one cut name apart is kept.
     """
     told = _TOLD_APART.search(str(name))
     text = short(str(name)[: told.start(1)]) + told[1] if told else short(name)
-    return f"`{text}`" if ": " in text else text
+    return f"`{text}`" if ": " in text and not text.startswith("(") else text
 
 
 def change(case: DeviceCase, a_ns: float, b_ns: float) -> str:
@@ -64,7 +66,9 @@ def executions(rows: pd.DataFrame, side: str, most: int = 3) -> str:
 
 def both(case: DeviceCase, rows: pd.DataFrame, most: int = 3) -> list[str]:
     """Return a sentence per side that lists its kernels in these rows."""
-    return [f"{case.side(key).name}: {executions(rows, key, most)}." for key in SIDES]
+    named = {key: executions(rows, key, most) for key in SIDES}
+    nothing = {key: "none among the rows that it prints" if case.is_cut(key) else "none" for key in SIDES}
+    return [f"{case.side(key).name}: {nothing[key] if text == 'none' else text}." for key, text in named.items()]
 
 
 def changes(case: DeviceCase, rows: pd.DataFrame, most: int = 3) -> list[str]:

@@ -16,10 +16,14 @@ _ATTENTION = r"^aten::(?:scaled_dot_product_attention|_\w*_attention)"
 _BATCHED = r"^aten::b(?:addb)?mm$"
 _ANY = "a kernel that computes all of attention at once (flash attention): cuDNN, FlashAttention, xFormers"
 _AS_OTHER = "leave attention as it is on the faster side, or try another version, type or head size"
+_SHARED = 0.5  # of a kernel's executions that both sides have: it is mostly other work, and none of its time is attention's
 _REPLACED = 0.5  # of a kernel an attention must be gone; of tables that were cut, which lack some of them, fewer
 _REPLACED_OF_CUT = 0.3
 _TO_16_BITS = "inputs in float16 or bfloat16, which flash attention needs: in float32 a slower kernel takes its place"
-_REMEDY = "torch.nn.functional.scaled_dot_product_attention with a type, head size and mask that its flash kernels support"
+_ALGORITHMS = (
+    (r"(?i)flash", "flash"), (r"(?i)fmha_cutlass|efficient_attention|mem_eff", "memory-efficient"), (r"(?i)cudnn", "cuDNN"),
+)  # fmt: skip
+_REMEDY = "torch.nn.functional.scaled_dot_product_attention with a type, head size and mask that its fused kernels support"
 
 
 def other_attention(case: DeviceCase) -> Iterator[DeviceFinding]:
@@ -57,29 +61,43 @@ def _unfused(case: DeviceCase, rows: pd.DataFrame) -> Iterator[DeviceFinding]:
     other = "b" if fused == "a" else "a"
     many = float(rows[f"{fused}_count"].min())  # attentions: each takes one kernel of a name, but several names for gradients
     around = case.kernels([kind for kind in _AROUND if not (case.by_operators and kind in _MAY_BE_FROM_HOST)])
-    least = _REPLACED_OF_CUT if case.unlisted_ns(other) else _REPLACED
+    least = _REPLACED_OF_CUT if case.is_cut(other) else _REPLACED
     fewer = around[(around[f"{other}_count"] - around[f"{fused}_count"] >= least * many).to_numpy(bool)]
     fewer = fewer[~words.are_several(fewer)]
+    if case.totals:  # where only a part of a row may be attention's, which part is unknown
+        fewer = fewer[(fewer[f"{fused}_count"] <= _SHARED * fewer[f"{other}_count"]).to_numpy(bool)]
     told = _by_operators(case, fewer, (fused, other), many)
     if not (fewer["kind"] == "softmax").any() and not told:
         return  # it does not replace any softmax: other work, not another algorithm
-    alone, single = float(rows[f"{fused}_ns"].sum()), rows[f"{fused}_dtype"].isin(["f32", "tf32"]).all()
+    alone, called = float(rows[f"{fused}_ns"].sum()), _called(rows, fused)
+    single = rows[f"{fused}_dtype"].isin(["f32", "tf32"]).all()
     rows = pd.concat([rows, fewer])
-    sentences = [
-        f"The fused kernels alone take {words.duration(alone)} in {case.side(fused).name}; the rest is kernels that "
-        f"{case.side(other).name} executes more often, in attention or elsewhere.",
-        *([told] if told else []),
-        *words.both(case, rows),
-    ]
+    sentences = [*_of_rest(case, fewer, alone, (fused, other)), *([told] if told else []), *words.both(case, rows)]
     sure = "medium" if case.totals else "high"  # totals have no shapes, so the work may differ
     title = (
-        f"attention: {case.side(fused).name} computes it in one fused (flash) kernel, {case.side(other).name} by products,"
+        f"attention: {case.side(fused).name} computes it in one {called}, {case.side(other).name} by products,"
         f" softmax and small kernels: {words.of_rows(case, rows)}"
     )
     slower = words.slower(case, rows)[0] == fused
     how = f"in {case.side(fused).name}: {_TO_16_BITS}" if slower and single else _AS_OTHER if slower else remedy(case)
     here = rows["row"].tolist()
     yield DeviceFinding("attention algorithm", title, here, sure, sentences, how, structural=True, told=told is not None)
+
+
+def _of_rest(case: DeviceCase, fewer: pd.DataFrame, alone: float, sides: tuple[str, str]) -> list[str]:
+    """Say how much of the fused side's time is in its fused kernels (alone, ns), and where the rest is."""
+    fused, other = (case.side(key).name for key in sides)
+    said = f"The fused kernels alone take {words.duration(alone)} in {fused}"
+    if not fewer[f"{sides[0]}_ns"].sum():
+        return [f"{said}; {other} executes the others in place of them."]
+    return [f"{said}; the rest is kernels that {other} executes more often, in attention or elsewhere."]
+
+
+def _called(rows: pd.DataFrame, fused: str) -> str:
+    """Return what the fused kernels are, as their names say: flash attention is one of several algorithms."""
+    names = rows.loc[(rows[f"{fused}_count"] > 0).to_numpy(bool), "name"].astype("string")
+    told = [words_ for pattern, words_ in _ALGORITHMS if names.str.contains(pattern).all()]
+    return f"fused ({told[0]}) kernel" if told else "fused kernel"
 
 
 def _by_operators(case: DeviceCase, fewer: pd.DataFrame, sides: tuple[str, str], many: float) -> str | None:
@@ -92,7 +110,7 @@ def _by_operators(case: DeviceCase, fewer: pd.DataFrame, sides: tuple[str, str],
     named = [_operators(case, key, pattern) for key, pattern in ((fused, _ATTENTION), (other, _BATCHED))]
     against = [_operators(case, key, pattern) for key, pattern in ((fused, _BATCHED), (other, _ATTENTION))]
     products = not case.by_operators and (fewer["kind"] == "gemm").any()
-    if not case.unlisted_ns(other) or not products or any(map(len, against)) or not all(map(len, named)):
+    if not case.is_cut(other) or not products or any(map(len, against)) or not all(map(len, named)):
         return None
     if float(named[1].sum()) < 2 * many:
         return None

@@ -49,7 +49,7 @@ def _of_kind(case: DeviceCase, kind: str, rows: pd.DataFrame, sheets: tuple[Data
     if predicted is not None and not near:
         sentences.append(f"Their ceilings do not explain it: {why}.")
     if predicted is None:
-        sentences.append("The prediction of their ceilings is unknown.")
+        sentences.append("How much faster one of these devices can be is unknown: the peaks of both are needed.")
     elif near and predicted:
         sentences.append(f"Left beyond the ceilings: {words.percent((b / a) / predicted)}.")
     return DeviceFinding(

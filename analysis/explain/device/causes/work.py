@@ -9,7 +9,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting.device_account import COPY
 from kernelscope.analysis.attribution import call_totals
-from kernelscope.analysis.explain.device import alignment, calls, counted, words
+from kernelscope.analysis.explain.device import alignment, calls, counted, same_problems, words
 from kernelscope.analysis.explain.device.case import SIDES, SMALL, DeviceCase, DeviceFinding
 from kernelscope.analysis.explain.device.causes import attention, faults, hardware, precision
 from kernelscope.analysis.explain.device.causes import copies as copying
@@ -85,6 +85,12 @@ _SHOW_DEVICE = "print the table with the device's times (ProfilerActivity.CUDA),
 _CALLERS = "key_averages(group_by_stack_n=5), recorded with_stack=True, shows which lines call these operators"
 _WRITE_IN_PLACE = "write results in place, where no gradient needs what was there: operators whose names end in _, or out=..."
 _SPLIT = "let one launch do the work of many: in {0}, an execution is about as short as the launch itself"
+_PUTS, _SORTS = r"index_put_?(?:_?impl_?)?$", r"^aten::(?:arg)?sort$"
+_SORTED = "They are called equally often: an index_put that accumulates, as in the gradient of x[index], sorts its indices first."
+_INDEXING = (
+    "find the lines that index tensors (x[index]); if these are gradients of such: those of torch.index_select and torch.gather "
+    "need no sorting"
+)
 _TINY_NS = 10_000.0  # about as long as it takes to launch it
 _FAR_MORE = 2.0  # times as many executions
 _GOOD_PART = 0.1  # of the difference
@@ -95,6 +101,7 @@ _MOSTLY = 0.5  # of a kernel's difference, due to more executions
 
 def by_kind(case: DeviceCase) -> Iterator[DeviceFinding]:
     """Yield a finding for each kind of kernel (all convolutions together if they move alike), then for the small ones left."""
+    yield from _as_often(case)
     for name in _own(case.kernels()):
         rows = case.kernels()
         yield _of_one(case, rows[(rows["name"].map(words.kernel) == name).to_numpy(bool)])
@@ -114,6 +121,27 @@ def by_kind(case: DeviceCase) -> Iterator[DeviceFinding]:
     small = small[~small["name"].isin(_halves(case, small)).to_numpy(bool)]
     if len(small):
         yield _finding(case, "small", small)
+
+
+def _as_often(case: DeviceCase) -> Iterator[DeviceFinding]:
+    """Yield a finding for the operators that sort indices and put values at them, if one side alone has both, called as often.
+
+    An accumulating index_put sorts its indices first, as gradients of indexing do: the sort is no work of its own.
+    """
+    if not case.by_operators or not case.counts:
+        return
+    rows = case.kernels()
+    names = rows["name"].astype("string")
+    for key, other in (SIDES, SIDES[::-1]):
+        alone = ((rows[f"{key}_count"] > 0) & (rows[f"{other}_count"] <= 0)).to_numpy(bool)
+        puts, sorts = (rows[alone & names.str.contains(pattern).fillna(False).to_numpy(bool)] for pattern in (_PUTS, _SORTS))
+        if len(puts) == len(sorts) == 1 and puts[f"{key}_count"].iloc[0] == sorts[f"{key}_count"].iloc[0]:
+            side, mine = case.side(key).name, pd.concat([puts, sorts])
+            number, took = words.count(float(puts[f"{key}_count"].iloc[0])), words.duration(float(mine[f"{key}_ns"].sum()))
+            only = f"only {side} {'prints' if case.is_cut(other) else 'has'}"
+            title = f"{only} {puts['name'].iloc[0]} and {sorts['name'].iloc[0]}, called {number} times each: {took}"
+            here = mine["row"].tolist()
+            yield DeviceFinding("indexing", title, here, "medium", [_SORTED, *words.both(case, mine)], _INDEXING)
 
 
 def _halves(case: DeviceCase, rows: pd.DataFrame) -> set[str]:
@@ -240,7 +268,7 @@ def _by_its_name(rows: pd.DataFrame, slow: str) -> str | None:
 def _of_equal_copies(case: DeviceCase) -> str | None:
     """Return that the data seems to have one size on both sides, as equally many copies of it take equally long; else None."""
     copies = case.rows[((case.rows["part"] == COPY) & case.rows["kind"].isin(copying.BETWEEN)).to_numpy(bool)]
-    if not case.totals or copies.empty or (copies["a_count"] != copies["b_count"]).any() or any(map(case.unlisted_ns, SIDES)):
+    if not case.totals or copies.empty or (copies["a_count"] != copies["b_count"]).any() or any(map(case.is_cut, SIDES)):
         return None
     times = copies[["a_ns", "b_ns"]]
     near = times.max(axis=1) <= (1 + _SAME_COPIES) * times.min(axis=1)
@@ -283,7 +311,17 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
     }.get(kind, f"{kind} {case.what}")
     title, cause = _title(case, mine, name, counts, more), f"more {name}" if more else f"slower {name}"
     in_place = _in_place(case, mine)
-    sentences = [*([in_place[1]] if in_place else []), *_each(case, mine), *words.both(case, mine), *words.by_number(case, mine)]
+    alike = None if more else same_problems.largest(case, mine)
+    if alike is not None:
+        title = title.replace(f"({_named(mine)})", f"({_named(mine)}, {alike.problem})", 1)
+    told = [alike.sentence(case, float(mine["delta_ns"].sum()))] if alike else []
+    sentences = [
+        *told,
+        *([in_place[1]] if in_place else []),
+        *_each(case, mine),
+        *words.both(case, mine),
+        *words.by_number(case, mine),
+    ]
     if kind == "unknown" and precision.narrower(mine) is not None:
         sentences.append(f"{precision.types(case, mine)}.")
     if not more and counts[slow] and not case.same_device:  # the same number of kernels on another device: no work to leave out
@@ -295,7 +333,7 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
     elif in_place and in_place[0] == fast:
         remedy = _WRITE_IN_PLACE
     else:
-        remedy = _remedy(case, kind, mine, counts, more)
+        remedy = same_problems.REMEDY if alike and case.on_cpus else _remedy(case, kind, mine, counts, more)
     return DeviceFinding(cause, title, mine["row"].tolist(), "medium", sentences, remedy)
 
 
@@ -304,7 +342,7 @@ def _title(case: DeviceCase, mine: pd.DataFrame, name: str, counts: dict[str, fl
     slow, slower, fast, faster = words.slower(case, mine)
     if not counts[fast]:
         time = words.duration(float(mine[f"{slow}_ns"].sum()))
-        only = f"only {slower} {'prints' if case.unlisted_ns(fast) else 'has'}"
+        only = f"only {slower} {'prints' if case.is_cut(fast) else 'has'}"
         number = f", {words.count(counts[slow])} {case.per}" if case.counts else ""
         return f"{only} {name} ({_named(mine)}): {time}{number}"
     both = f"{words.of_rows(case, mine)}, {words.executions_of(case, case.without_wrappers(mine))}"
@@ -347,7 +385,7 @@ def _only_gradients(case: DeviceCase, rows: pd.DataFrame, fast: str) -> bool:
     """Return whether the rows differ by kernels for gradients, of which the faster side has none."""
     alone = rows[(rows[f"{fast}_count"] == 0).to_numpy(bool)]
     gradients = alone["kind"].astype("string").str.contains("gradient").fillna(False).to_numpy(bool)
-    if not gradients.any() or not gradients.all() or case.unlisted_ns(fast):
+    if not gradients.any() or not gradients.all() or case.is_cut(fast):
         return False
     return abs(float(alone["delta_ns"].sum())) > _MOST * abs(float(rows["delta_ns"].sum()))
 
@@ -399,10 +437,11 @@ def _each(case: DeviceCase, rows: pd.DataFrame) -> list[str]:
 def _is_own(case: DeviceCase, name: str) -> bool:
     """Return whether a row of a table of operators is a range or function of the program's own.
 
-    Its name has no namespace, as those of operators do since PyTorch 1.8, and is no call of a device's API.
+    Its name has no namespace, as those of operators do since PyTorch 1.8, and is no call of a device's API. Its time on a
+    device is that of kernels, and not of Python.
     """
     modern = case.rows["name"].astype("string").str.startswith("aten::").fillna(False).any()
-    return bool(case.by_operators and modern and not _OPERATOR.search(name))
+    return bool(case.by_operators and case.on_cpus and modern and not _OPERATOR.search(name))
 
 
 def _longest(rows: pd.DataFrame, key: str) -> str:

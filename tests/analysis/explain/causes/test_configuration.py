@@ -95,3 +95,11 @@ def test_what_else_came_with_a_setting_that_changes_kernels_is_left_to_it(config
     assert found.claims == {"r1": 600, "r2": -100, "r3": 200}
     made = configured({"settings": {"onednn": True, "memory_format": "x"}}, {"settings": {"onednn": False, "memory_format": "y"}})
     assert suspected(configuration, made) == [], "it may be either"
+
+
+@pytest.mark.parametrize(
+    ("setting", "title"), [("providers", "providers differ"), ("bias", "bias differs"), ("class", "class differs")]
+)
+def test_a_plural_has_its_verb(configured, suspected, setting, title):
+    (found,) = suspected(configuration, configured({"settings": {setting: 1}}, {"settings": {setting: 2}}))
+    assert found.title == title

@@ -92,3 +92,8 @@ def test_reference_code_of_the_library_is_named_as_such(tmp_path):
     assert first["remedy"].startswith("in A, reorder simple:any is the library's reference code")
     (first,) = ks.explain(b, a)["findings"]
     assert first["remedy"].startswith("in B, reorder simple:any")
+
+
+def test_peaks_that_are_needed_are_told_as_such():
+    sentences = [sentence for one in explained(*sides())["findings"] for sentence in one["evidence"]]
+    assert "How much faster one of these devices can be is unknown: the peaks of both are needed." in sentences

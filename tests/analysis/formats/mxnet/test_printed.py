@@ -104,7 +104,7 @@ def test_an_explanation_does_not_name_a_device_that_is_not_printed(tmp_path):
     first.write_text(statistics(operators=OPERATORS[:3]))
     second.write_text(statistics((("Memory: gpu/0", 5, 1.0, 2.0),)))
     result = pair.read(first, second).explain(None, False, None)
-    assert "A computes on the CPU, B on a device without a name" in str(dict(result))
+    assert "A computes on the CPU, B on a device whose name was not recorded" in str(dict(result))
 
 
 def test_what_does_not_fit_is_told_as_lost(tmp_path):
