@@ -57,8 +57,8 @@ def test_grouped_convolutions_by_direct_kernels():
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("attention_f16", True), ("naive_attn(float*)", True), ("flash_attention_f16", False), ("fmha_fwd", False), ("_attn_fwd", False),
-     ("void vllm::paged_attention_v1_kernel<__half>", False), ("kernel_unified_attention_2d", False)],
+    [("attention_f16", True), ("naive_attn(float*)", True), ("flash_attention_f16", False), ("fmha_fwd", False),
+     ("_attn_fwd", False), ("void vllm::paged_attention_v1_kernel<__half>", False), ("kernel_unified_attention_2d", False)],
 )  # fmt: skip
 def test_attention_by_one_plain_kernel(name, told):
     result = summary([(name, "attention", "f16", 32, 80.0), ("ampere_fp16_s1688gemm", "gemm", "f16", 200, 20.0)])
