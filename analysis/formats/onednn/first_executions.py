@@ -65,9 +65,10 @@ def found(executed: Executed) -> list[dict[str, Any]]:
     first = table[~again].set_index("code")["ns"]
     rest = table[again].groupby("code")["ns"].agg(["size", "sum", "max"]).reindex(first.index).fillna(0)
     excess = first - rest["sum"] / rest["size"].clip(lower=1)
-    slow = (rest["size"] >= _LATER) & (first >= _TIMES * rest["max"]) & (excess >= _PART * table["ns"].sum())
+    matters = excess >= _PART * table["ns"].sum()
+    slow = (rest["size"] >= _LATER) & (first >= _TIMES * rest["max"])
     alone = rest["size"].iloc[0] == 0 and _is_impossible(executed)
-    chosen = slow | ((first.index == first.index[0]) & alone)
+    chosen = (slow | ((first.index == first.index[0]) & alone)) & matters
     place = np.flatnonzero(~again.to_numpy())[chosen.to_numpy()]
     names, problems = executed.names.iloc[place], executed.problems.iloc[place]
     rows = pd.DataFrame({"name": names.to_numpy(object), "problem": problems.fillna("").to_numpy(object)})

@@ -76,6 +76,7 @@ def test_a_tiny_reorder_that_takes_long_holds_initialisation(advised):
     "executed",
     [
         [(REORDER.format("simple:any", "a", "b", "64"), 0.9)],  # short
+        [(REORDER.format("simple:any", "a", "b", "64"), 4.4), (JIT, 9670.0)],  # of no weight beside the rest
         [(REORDER.format("simple:any", "ab", "ba", "1000x1000"), 9.0)],  # 8 MB in 9 ms
         [(JIT, 1.7), (REORDER.format("simple:any", "a", "b", "64"), 23.0)],  # not the first of all
         [(CONV.format("ref:any", "abcd", "abcd", "abcd", "alg:convolution_direct", "mb1_ic8oc8_ih9oh9kh3_iw9ow9kw3"), 30.0)],
