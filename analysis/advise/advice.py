@@ -88,14 +88,14 @@ _UNRECORDED = "nothing recorded"
 UNPRINTED = UNLISTED.strip("()")  # these rows may be kernels or copies
 IN_LINES = "in the program's lines"
 IN_FUNCTIONS = "in functions"  # of Python, whatever they do: compute, read, wait
+_OUTSIDE_OF_NODES = "outside of nodes"  # of ONNX Runtime
 # Where no computation was recorded, host time cannot be called dispatch
 _BY_PLACE = {
     idle_causes.OPERATOR: "in operators", idle_causes.RANGE: "in the program's ranges", idle_causes.PROGRAM: _UNRECORDED,
-    idle_causes.LINE: IN_LINES,
+    idle_causes.LINE: IN_LINES, _OUTSIDE_OF_NODES: _OUTSIDE_OF_NODES,
 }  # fmt: skip
 # If only layers were recorded, computing cannot be separated from dispatch
 _BY_LAYER = {idle_causes.OPERATOR: "between layers", idle_causes.RANGE: "in layers", idle_causes.PROGRAM: "outside of layers"}
-_OUTSIDE_OF_NODES = "outside of nodes"  # of ONNX Runtime
 _PREPARING = "preparing input"
 PARTS = tuple(
     dict.fromkeys(
@@ -107,7 +107,6 @@ PARTS = tuple(
             _DISPATCH,
             _PREPARING,
             IN_FUNCTIONS,
-            _OUTSIDE_OF_NODES,
             *_BY_PLACE.values(),
             *_BY_LAYER.values(),
         ]
@@ -263,8 +262,6 @@ def _unprinted(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
 
 def _idle(subject: Subject, cause: str) -> str:
     """Name time in which nothing computes; where no computation was recorded, name it by where the host was."""
-    if cause == _OUTSIDE_OF_NODES:
-        return cause
     if cause == idle_causes.UNSEEN and (subject.on_host or subject.unrecorded):
         return _UNRECORDED
     by_place = _BY_PLACE if subject.unrecorded else _BY_LAYER if subject.untraced else {}

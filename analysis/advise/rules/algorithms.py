@@ -32,8 +32,8 @@ _ALGORITHM = {
 _ATTENTION = 0.3  # of the step
 _PLAIN = r"(?i)attention|(?:\b|_)attn"
 _TILED = (
-    r"(?i)flash|_attn_(?:fwd|bwd)|fmha|sdpa|mha|paged|unified|efficient|cutlass|cudnn|triton|ragged|sparse|linear|decode|mla|flex|splitkv|combine|merge"
-    r"|AttentionKernel|softmax|mask|rope|bias|reduce|aten::|at::"
+    r"(?i)flash|_attn_(?:fwd|bwd)|fmha|sdpa|mha|paged|unified|efficient|cutlass|cudnn|triton|ragged|sparse|linear|decode|mla|flex"
+    r"|splitkv|combine|merge|AttentionKernel|softmax|mask|rope|bias|reduce|aten::|at::"
 )
 _UPDATES = 0.3  # of the step
 _SLOWEST = 300e9  # bytes/s: devices for training have at least that

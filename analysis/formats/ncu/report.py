@@ -30,12 +30,11 @@ def read(path: Path) -> Trace:
     The library comes first: it also tells what the rules say, which ncu's page with all metrics does not.
     """
     by_hand = f"print it where Nsight Compute is installed: ncu --import {path.name} --csv --page raw > {path.stem}.csv"
-    library, tool = ncu_library.version(), find.find("ncu")
     try:
         with temporary.folder() as folder:
-            if library:
+            if ncu_library.version():
                 return _by_library(path, Path(folder))
-            if tool:
+            if tool := find.find("ncu"):
                 return _by_tool(path, tool, Path(folder))
     except ExportError as error:
         raise EvidenceError(

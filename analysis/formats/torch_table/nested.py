@@ -17,6 +17,7 @@ import pandas as pd
 from kernelscope.analysis.formats.torch_table import calls as of_calls
 
 _AUTOGRAD = re.compile(r"Backward\d*$")  # a node of autograd: MkldnnConvolutionBackward calls mkldnn_convolution_backward
+_MOST = 2000  # rows of a table, each of which is compared with all others
 _AROUND = 100  # an event around another one has less than one 100th of its time to itself
 
 Flags = npt.NDArray[np.bool_]
@@ -38,7 +39,9 @@ class Totals(NamedTuple):
 
 
 def on_device(totals: Totals) -> Times | None:
-    """Return own times on the device; None unless it is clear for each row which others it contains."""
+    """Return own times on the device; None unless it is clear for each row which others it contains, or if there are too many."""
+    if len(totals.device) > _MOST:
+        return None
     own, left = totals.device.copy(), totals.nested.copy()
     inner = [_inner(totals, place) for place in range(len(own))]
     for place, callee in enumerate(inner):

@@ -285,7 +285,8 @@ class _TableReader:
         left = rows.total - inside - int(work["duration_ns"].sum())
         if inside:
             self.remarks.note(f"the sum below {self.place} includes {_ms(inside)} of annotations, which are not work")
-        if left <= rows.rounding(work.index, self.table.totals[self.table.device if rows.device else "CPU"]):
+        rounding = rows.rounding(work.index, self.table.totals[self.table.device if rows.device else "CPU"])
+        if left <= rounding:
             return None
         inside_one = self._inside_one(work, left)
         left -= int(inside_one["duration_ns"].sum())
@@ -297,13 +298,13 @@ class _TableReader:
             + (f"; {_ms(others)} of it are the own time of operators that wrap others or make views" if others else "")
         )
         rest = left - others
-        if others and rest <= rows.rounding(work.index, self.table.totals[self.table.device if rows.device else "CPU"]):
+        if others and rest <= rounding:
             rest = 0
         made = [inside_one, self._rest(UNLISTED, rest), self._rest(NOT_COUNTED, others)]
         return pd.concat(made, ignore_index=True)
 
     def _rest(self, name: str, ns: int) -> pd.DataFrame:
-        """Return a kernel for time (ns) of unknown kind; how many executions it stands for is unknown. None for no time."""
+        """Return a kernel for time (ns) of unknown kind; how many executions it stands for is unknown. No row for no time."""
         row = {"name": name, "kind": "unknown", "duration_ns": ns, "count": 0, "attribution": "none"}
         row["device"] = self.rows.device or "cpu"
         types = {"name": "string", "kind": "string", "duration_ns": "Int64", "count": "Int64"}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kernelscope.analysis.formats.torch_table import nested
 from kernelscope.analysis.formats.torch_table.trace import NOT_COUNTED
 from tests.analysis.formats.torch_table.made import printed, read
 
@@ -35,6 +36,13 @@ def test_an_operator_in_another_counts_once_on_the_device(tmp_path):
     assert trace.info["counted"] == "operators"
     assert trace.info["host_ns"] == 60_000_000
     assert work(old(tmp_path, MATMUL, MM, ("aten::add", "?", "1.000ms", "3.000ms", "10"))) == work(trace)
+
+
+def test_very_long_tables_are_not_compared_row_by_row(tmp_path, monkeypatch):
+    monkeypatch.setattr(nested, "_MOST", 1)
+    trace = old(tmp_path, MATMUL, MM)
+    assert trace.kernels.empty
+    assert "do not show which of its operators contain which" in trace.info["unavailable"]["kernels"]
 
 
 @pytest.mark.parametrize(
