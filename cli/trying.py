@@ -17,7 +17,7 @@ from kernelscope.analysis.confirm.result import UNCHANGED
 from kernelscope.analysis.confirm.runs import TrialRun, read, restarts
 from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.inside.launching.options import ProfileOptions
-from kernelscope.tracer.inside.plan import RECORDED_VARIABLES
+from kernelscope.tracer.inside.plan import RECORDED_VARIABLES, combined
 from kernelscope.tracer.outside import trials
 from kernelscope.tracer.outside.errors import ChildError
 from kernelscope.tracer.outside.trials import Trial
@@ -37,7 +37,9 @@ class TriedProgram(ABC):
     def trial(self, name: str, changes: Sequence[Candidate]) -> Trial:
         """Return the program with these changes."""
         made = [one.intervention for one in changes]
-        variables = {name: value for one in made for name, value in one.variables.items()}
+        variables: dict[str, str] = {}
+        for one in made:
+            variables = combined(variables, one.variables)
         return Trial(name, [*self.noting(), *(change for one in made for change in one.changes)], variables)
 
     def noting(self) -> Sequence[str]:
@@ -113,7 +115,7 @@ class TriedScript(TriedProgram):
     def _as_recorded(self, trial: Trial) -> Trial:
         """Return the trial in the environment of the recording: variables for speed that it set are part of the program."""
         recorded = {name: value for name, value in self.record.get("variables", {}).items() if value != HIDDEN}
-        return replace(trial, variables={**recorded, **trial.variables})
+        return replace(trial, variables=combined(recorded, trial.variables))
 
     def seconds(self) -> float:
         """Return how long a run of the unchanged program takes; run it once before the trials."""

@@ -22,13 +22,15 @@ from kernelscope.analysis.explain.causes import (
     memory,
     precision,
     python,
+    recurrent,
     synchronisation,
     threads,
 )
 
 PYTORCH, TENSORFLOW, MXNET, JAX, CNTK = "pytorch", "tensorflow", "mxnet", "jax", "cntk"
-ONE_NODE = "one-node"
+ONE_NODE, WIDE_VECTORS = "one-node", "wide-vectors"
 _NODES = Path("/sys/devices/system/node")  # memory nodes: machines with several sockets have several
+_PROCESSORS = Path("/proc/cpuinfo")
 GENERAL = "settings"  # the topic of changes that are tried on every program
 # Changes that record losses or outputs, which results are compared by
 VALUES = {
@@ -88,14 +90,16 @@ _PRECISION = ("mixed precision", "tensor cores", precision.CAUSE)
 _DOUBLE = ("double precision", precision.CAUSE)
 _THREADS = ("threads", threads.CAUSE, threads.IDLE_CAUSE)
 _ONEDNN = ("oneDNN", "library switched off")
+_LIBRARY, _CONVOLUTION = "slower library", "convolution algorithm"
+_LAYOUTS, _RECOMPUTATION = "layout conversions", "recomputation"
 _ALLOCATING = ("allocator", memory.ALLOCATOR)
 _SILENT = ("python", "host-bound", python.CAUSE)
 
 INTERVENTIONS = (
-    Intervention("compiled-model", _TORCH, (*_FUSION, *_EAGER, "attention", attention.CAUSE), "model.compile()",
+    Intervention("compiled-model", _TORCH, (*_FUSION, *_EAGER, _LIBRARY, "attention", attention.CAUSE), "model.compile()",
                  ("pytorch:compiled",)),
-    Intervention("channels-last", _TORCH, ("layout", "layout conversions"), "model.to(memory_format=torch.channels_last)",
-                 ("pytorch:channels last",)),
+    Intervention("channels-last", _TORCH, ("layout", _LAYOUTS, _LIBRARY, _CONVOLUTION),
+                 "model.to(memory_format=torch.channels_last)", ("pytorch:channels last",)),
     Intervention("fused-optimizer", _TORCH, _OPTIMIZER, "torch.optim.Adam(..., fused=True)", ("pytorch:fused optimizer",)),
     Intervention("foreach-optimizer", _TORCH, _OPTIMIZER, "torch.optim.Adam(..., foreach=True)", ("pytorch:foreach optimizer",)),
     Intervention("inference-mode", _TORCH, ("autograd", "dispatch", "host-bound"), "with torch.inference_mode():",
@@ -104,7 +108,7 @@ INTERVENTIONS = (
                  ("pytorch:no checks",), word="anomaly"),
     Intervention("no-deterministic-algorithms", _TORCH, _DEBUGGING, "remove torch.use_deterministic_algorithms",
                  ("pytorch:not deterministic",), word="deterministic"),
-    Intervention("no-checkpoints", _TORCH, ("recomputation",), "call the layers without torch.utils.checkpoint",
+    Intervention("no-checkpoints", _TORCH, (_RECOMPUTATION,), "call the layers without torch.utils.checkpoint",
                  ("pytorch:no checkpoints",)),
     Intervention("all-cores", _TORCH, _THREADS, "remove torch.set_num_threads", ("pytorch:all cores",)),
     Intervention("onednn-on", _TORCH, _ONEDNN, "torch.backends.mkldnn.enabled = True", ("pytorch:onednn",)),
@@ -116,7 +120,7 @@ INTERVENTIONS = (
                  results="models compute in bfloat16"),
     Intervention("tf32", _TORCH, ("tensor cores", precision.CAUSE), "torch.backends.cuda.matmul.allow_tf32 = True",
                  ("pytorch:tf32",), results="products are computed in TF32"),
-    Intervention("cudnn-benchmark", _TORCH, ("convolution algorithm",), "torch.backends.cudnn.benchmark = True",
+    Intervention("cudnn-benchmark", _TORCH, (_CONVOLUTION,), "torch.backends.cudnn.benchmark = True",
                  ("pytorch:cudnn benchmark",)),
     Intervention("pinned-batches", _TORCH, ("copies",), "DataLoader(..., pin_memory=True)", ("pytorch:pinned batches",)),
     Intervention("gradients-let-go", _TORCH, ("zeroed gradients",), "optimizer.zero_grad(set_to_none=True)",
@@ -130,8 +134,10 @@ INTERVENTIONS = (
                  ("pytorch:no synchronisation",), bound=True),
     Intervention("single-precision", _TF, _DOUBLE, "remove set_floatx('float64')", ("keras:single precision",),
                  results="it computes in single precision"),
+    Intervention("bfloat16", _TF, _PRECISION, "keras.mixed_precision.set_global_policy('mixed_bfloat16')", ("keras:bfloat16",),
+                 results="models compute in bfloat16"),
     Intervention("graphs", _TF, _EAGER, "model.compile(..., run_eagerly=False)", ("tensorflow:graphs", "keras:graphs")),
-    Intervention("xla", _TF, (*_FUSION, *_EAGER), "model.compile(..., jit_compile=True)",
+    Intervention("xla", _TF, (*_FUSION, *_EAGER, _LIBRARY, recurrent.CAUSE), "model.compile(..., jit_compile=True)",
                  ("tensorflow:compiled", "keras:compiled")),
     Intervention("parallel-input", _TF, _INPUT, "dataset.map(f, num_parallel_calls=tf.data.AUTOTUNE).prefetch(1)",
                  ("tensorflow:parallel input",)),
@@ -140,15 +146,21 @@ INTERVENTIONS = (
     _setting("asynchronous-memory", _TF, _ALLOCATING, {"TF_GPU_ALLOCATOR": "cuda_malloc_async"}),
     Intervention("one-batch", _TF, _INPUT, "", ("tensorflow:one batch",), results="every step gets the same batch", bound=True),
     _setting("onednn-on", _TF, _ONEDNN, {"TF_ENABLE_ONEDNN_OPTS": "1"}),
-    Intervention("hybridized", _MX, (*_FUSION, *_EAGER), "net.hybridize(static_alloc=True, static_shape=True)",
+    Intervention("hybridized", _MX, (*_FUSION, *_EAGER, _LAYOUTS), "net.hybridize(static_alloc=True, static_shape=True)",
                  ("mxnet:hybridized",)),
+    _setting("no-mirror", _MX, (_RECOMPUTATION,), {"MXNET_BACKWARD_DO_MIRROR": "0", "MXNET_MEMORY_OPT": "0"}),
+    _setting("aggregated-updates", _MX, _OPTIMIZER, {"MXNET_OPTIMIZER_AGGREGATION_SIZE": "45"}),
     _setting("bulk-execution", _MX, _DEBUGGING, _BULK),
     _setting("engine-threads", _MX, _THREADS, {"MXNET_CPU_WORKER_NTHREADS": str(len(os.sched_getaffinity(0)))}),
+    _setting("onednn-on", _MX, _ONEDNN, {"MXNET_MKLDNN_ENABLED": "1", "MXNET_ONEDNN_ENABLED": "1"}),
     _setting("hidden-communication", _JAX, ("communication",), {"XLA_FLAGS": "--xla_gpu_enable_latency_hiding_scheduler=true"}),
     Intervention("jit-on", _JAX, _EAGER, "remove jax.disable_jit", ("jax:compiled",), {"JAX_DISABLE_JIT": "0"}),
     Intervention("jitted-gradients", _JAX, _EAGER, "jax.jit(jax.value_and_grad(f))", ("jax:compiled gradients",)),
     Intervention("single-precision", _JAX, _DOUBLE, "remove jax_enable_x64", ("jax:single precision",),
                  {"JAX_ENABLE_X64": "0"}, results="it computes in single precision"),
+    _setting(WIDE_VECTORS, _JAX, (GENERAL,), {"XLA_FLAGS": "--xla_cpu_prefer_vector_width=512"}),
+    Intervention("fast-math", _JAX, _FUSION, "XLA_FLAGS=--xla_cpu_enable_fast_math=true",
+                 variables={"XLA_FLAGS": "--xla_cpu_enable_fast_math=true"}, results="arithmetic is reordered and approximate"),
     Intervention("donation", _JAX, ("copies within the device", "extra copies"), "jax.jit(step, donate_argnums=(0,))",
                  ("jax:donated",)),
     Intervention("no-tracing", (CNTK,), _DEBUGGING, "remove set_computation_network_trace_level and set_checked_mode",
@@ -184,9 +196,18 @@ def heaps() -> tuple[Intervention, ...]:
 def of_framework(framework: str) -> list[Intervention]:
     """Return the changes that a framework has; Keras has those of the framework that computes."""
     every = (*INTERVENTIONS, *heaps(), NOTHING)
-    several = len(list(_NODES.glob("node[0-9]*"))) > 1
+    lacking = {name for name, there in ((ONE_NODE, _several_nodes()), (WIDE_VECTORS, _wide_vectors())) if not there}
     mine = (one for one in every if not one.frameworks or _family(framework) in one.frameworks)
-    return [one for one in mine if several or one.name != ONE_NODE]
+    return [one for one in mine if one.name not in lacking]
+
+
+def _several_nodes() -> bool:
+    return len(list(_NODES.glob("node[0-9]*"))) > 1
+
+
+def _wide_vectors() -> bool:
+    """Return whether processors here have vectors of 512 bits (AVX-512), of which XLA uses half unless it is told."""
+    return _PROCESSORS.is_file() and " avx512f " in _PROCESSORS.read_text(encoding="utf8", errors="replace")
 
 
 def noting(framework: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, median
@@ -13,6 +14,7 @@ from kernelscope.analysis.confirm.runs import TrialRun
 from kernelscope.analysis.confirm.verdicts import CONFIRMED, FAILED, NOT_MET, PARTLY, Seen
 from kernelscope.analysis.recordings import core_use
 from kernelscope.analysis.recordings.run import WHOLE
+from kernelscope.tracer.inside.plan import SEPARATORS
 
 SCHEMA = "kernelscope/confirm/1"
 UNCHANGED = "unchanged"
@@ -166,10 +168,22 @@ def result(
         "step_ns": round(median(_steps(base))), "peak_bytes": _peak(base), "busy": busy(runs),
         "findings": list(findings), "tried": list(rows),
         "together": _together(together) if together else None,
-        "keep": [row["keep"] for name in names for row in rows if row["name"] == name],
+        "keep": _to_keep([row["keep"] for name in names for row in rows if row["name"] == name]),
         "left_out": [one.intervention.name for one in left_out], "account": after.get("account"),
         "remains": after.get("remains", []),
     }  # fmt: skip
+
+
+def _to_keep(lines: Sequence[str]) -> list[str]:
+    """Return the lines to keep; those that add to one variable as one."""
+    values: dict[str, list[str]] = {}
+    for line in lines:
+        name, _, value = line.partition("=")
+        values.setdefault(name if name in SEPARATORS else line, []).append(value)
+    return [
+        f"{name}={shlex.quote(SEPARATORS[name].join(several))}" if name in SEPARATORS else name
+        for name, several in values.items()
+    ]
 
 
 def after(explained: Mapping[str, Any], advised: Mapping[str, Any]) -> dict[str, Any]:

@@ -117,6 +117,7 @@ def test_changes_of_tensorflow_and_keras(staged: str) -> None:
     run = _running("tensorflow", "changed_tensorflow.py", staged)
     epochs = [[[0, 1], [2, 3]]] * 2
     plain = {"met": [], "eager": True, "compiled": False, "total": 5.0, "type": "float64", "made": 8, "epochs": epochs}
+    plain["computed in"] = "<dtype: 'float32'>"
     assert run() == {**plain, "told": [0, 1]}
     changed = run("keras:compiled", "keras:single precision", "keras:values", "tensorflow:values", "tensorflow:cached input")
     assert (changed["made"], changed["epochs"]) == (4, epochs)
@@ -127,9 +128,10 @@ def test_changes_of_tensorflow_and_keras(staged: str) -> None:
     losses = [float(what) for name, what in changed["met"] if name == "keras:values"]
     assert len(losses) == 2
     assert losses[0] == pytest.approx(9.0), "(4 - 1) squared"
-    silent = run("keras:silent", "keras:values", "tensorflow:silent")
+    silent = run("keras:silent", "keras:values", "keras:bfloat16", "tensorflow:silent")
     assert silent["told"] == []
-    assert [name for name, _ in silent["met"]] == ["keras:silent", "keras:values", "keras:values", "tensorflow:silent"]
+    assert {name for name, _ in silent["met"]} == {"keras:silent", "keras:values", "keras:bfloat16", "tensorflow:silent"}
+    assert "bfloat16" in silent["computed in"]
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from kernelscope.analysis.confirm.result import UNCHANGED, Together
 from kernelscope.analysis.confirm.runs import TrialRun
 from kernelscope.reports import confirmed, tables
 from kernelscope.tracer.inside import changes
+from kernelscope.tracer.inside.plan import combined
 
 MS = 1_000_000
 RECORD = {"framework": "pytorch", "options": {"mode": "train"}}
@@ -96,6 +97,45 @@ def test_allocators_are_tried_where_they_are_installed(monkeypatch):
         assert one in interventions.of_framework("mxnet")
     finally:
         interventions.heaps.cache_clear()
+
+
+def test_vectors_are_widened_where_processors_have_wider_ones(monkeypatch, tmp_path):
+    for flags, there in (("fpu avx2 avx512f avx512dq", True), ("fpu avx2 avx512_bf16", False)):
+        (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags : {flags}\n")
+        monkeypatch.setattr(interventions, "_PROCESSORS", tmp_path / "cpuinfo")
+        assert ("wide-vectors" in [one.name for one in interventions.of_framework("jax")]) is there
+
+
+def test_a_variable_with_several_settings_keeps_the_program_s_own_and_is_one_line_to_keep():
+    assert combined({"XLA_FLAGS": "--xla_a=1", "OMP_NUM_THREADS": "1"}, {"XLA_FLAGS": "--xla_b=2", "OMP_NUM_THREADS": "2"}) == {
+        "XLA_FLAGS": "--xla_a=1 --xla_b=2",
+        "OMP_NUM_THREADS": "2",
+    }
+    found = candidates.candidates("jax", [], ["hidden-communication", "one-thread"])
+    several = {one.intervention.name: runs(8, 8, 8, 8) for one in found}
+    base = {UNCHANGED: runs(10, 10, 10, 10)}
+    rows = result.tried(found, {**base, **several})
+    both = Together(("hidden-communication", "one-thread"), "both", {**base, "both": runs(7, 7, 7, 7)}, ())
+    said = result.result("run", {**RECORD, "framework": "jax"}, [], rows, {**base, **several}, both, [], {})
+    assert said["keep"] == ["XLA_FLAGS='--xla_gpu_enable_latency_hiding_scheduler=true --xla_cpu_multi_thread_eigen=false'"]
+
+
+def test_what_makes_a_framework_s_layer_slower_than_another_s_is_tried_where_a_setting_selects_other_kernels():
+    def of(cause, framework):
+        said = {"cause": cause, "title": "computes pool1 with aten", "explains_ns": 2 * MS, "confidence": "medium"}
+        side, claims = candidates.of_explanation({"wall_delta_ns": 3 * MS, "findings": [said]})
+        assert side == "b"
+        return names(candidates.candidates(framework, claims, general=False))
+
+    assert of("slower library", "pytorch") == ["compiled-model", "channels-last"]
+    assert of("slower library", "tensorflow") == ["xla"]
+    assert of("slower library", "cntk") == []
+    assert of("convolution algorithm", "pytorch") == ["channels-last", "cudnn-benchmark"]
+    assert of("library switched off", "mxnet") == ["onednn-on"]
+    assert of("recurrent layer cell by cell", "tensorflow") == ["xla"]
+    assert of("layout conversions", "mxnet") == ["hybridized"]
+    assert of("optimizer implementation", "mxnet") == ["aggregated-updates"]
+    assert of("recomputation", "mxnet") == ["no-mirror"]
 
 
 @pytest.mark.parametrize("one", interventions.INTERVENTIONS, ids=lambda one: f"{one.name}-{'-'.join(one.frameworks)}")

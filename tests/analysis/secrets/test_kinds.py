@@ -366,9 +366,7 @@ def test_a_value_ends_where_something_else_begins_whatever_stands_around_it(name
     """In the name of a range, in a line and in JSON it is the same value, and as much of it is found."""
     drawing = random.Random(f"{name}{behind}")
     value = "".join(drawing.choice(LETTERS) for _ in range(28)) + "7Xk2"
-    texts = [
-        f"{before}{name}={value}{behind}".encode() for before in ("", "step 3\n", "k ", '{"name": "', "https://h/p?a=1&")
-    ]
+    texts = [f"{before}{name}={value}{behind}".encode() for before in ("", "step 3\n", "k ", '{"name": "', "https://h/p?a=1&")]
     for text in texts:
         assert [value.encode() in text[one.start : one.end] for one in spans(text)] == [True]
     assert suspicious_values(texts) == list(range(len(texts)))

@@ -51,5 +51,6 @@ epochs = [[batch.numpy().tolist() for batch in data] for _ in range(2)]
 total = float(squared(tf.constant([1.0, 2.0])))
 keras.backend.set_floatx("float64")
 found = {"eager": bool(model.run_eagerly), "compiled": bool(model.jit_compile), "total": total, "type": keras.backend.floatx()}
+found["computed in"] = str(model(x).dtype)
 found.update(made=len(made), epochs=epochs, told=told)
 sys.stdout.write(json.dumps({"met": met, **found}))  # printing may be among what is changed

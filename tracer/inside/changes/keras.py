@@ -51,6 +51,12 @@ def single_precision(keras: Any, patches: Patches, seen: Seen) -> None:
             patches.wrap(owner, name, make)
 
 
+def bfloat16(keras: Any, patches: Patches, seen: Seen) -> None:
+    """Let layers compute in bfloat16 and keep their parameters in float32, unless the program sets a policy itself."""
+    keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    seen("mixed_bfloat16")
+
+
 def silent(keras: Any, patches: Patches, seen: Seen) -> None:
     """Let `fit` print nothing and call no callbacks but ours."""
 
@@ -97,5 +103,6 @@ CHANGES = {
     "compiled": compiled,
     "silent": silent,
     "single precision": single_precision,
+    "bfloat16": bfloat16,
     "values": values,
 }
