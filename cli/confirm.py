@@ -45,7 +45,7 @@ EXAMPLES = """examples:
   kernelscope confirm train.py --epochs 3      record the script, then try the advice
   kernelscope confirm profiles/train-20261125  try the advice on this recording
   kernelscope confirm RUN -- python train.py   the same, with another command
-  kernelscope confirm out/demo                 try what makes the slowest framework of a comparison slower
+  kernelscope confirm out/demo                 try what makes a framework of a comparison slower
 """
 
 
@@ -121,19 +121,24 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _of_comparison(folder: Path, names: Sequence[str]) -> tuple[Path, list[Claim]]:
-    """Return the run of the slowest framework on which something can be tried, and what makes it slower; print which it is.
+    """Return the run of the slower framework of which changes may remove most, and what makes it slower; print which it is.
 
-    names: the changes that are asked for. Raises InputError if there is no such run.
+    names: the changes that are asked for. Raises InputError if there is none for which anything can be tried.
     """
+    best: tuple[int, str, str, list[Claim]] | None = None
     for explained in read_object(folder / COMPARISON).get("explanations") or []:  # the slowest comes first
         side, findings = candidates.of_explanation(explained)
         slow, fast = (str(explained[one]["name"]) for one in (side, "a" if side == "b" else "b"))
-        if candidates.candidates(str(explained[side]["framework"]), findings, names, general=False):
-            others = f"for others: kernelscope explain {folder} --a {fast} --b NAME --confirm"
-            print(f"kernelscope: trying on {slow} what makes it slower than {fast}; {others}", file=sys.stderr)
-            return folder / slow, findings
-    nothing = "found no cause of a slower framework that a change from outside can remove"
-    raise InputError(f"{folder}: {nothing}; name one of its run folders to try the advice on it")
+        found = candidates.candidates(str(explained[side]["framework"]), findings, names, general=False)
+        if found and (best is None or candidates.promised_ns(found) > best[0]):
+            best = candidates.promised_ns(found), slow, fast, findings
+    if best is None:
+        nothing = "found no cause of a slower framework that a change from outside can remove"
+        raise InputError(f"{folder}: {nothing}; name one of its run folders to try the advice on it")
+    _, slow, fast, findings = best
+    others = f"for others: kernelscope explain {folder} --a {fast} --b NAME --confirm"
+    print(f"kernelscope: trying on {slow} what makes it slower than {fast}; {others}", file=sys.stderr)
+    return folder / slow, findings
 
 
 def confirmed(

@@ -34,7 +34,8 @@ def answer(result: Result) -> str:
         said = f"{names} {make} it {_shorter(together, together['step_ns'])}"
         if together["p"] >= 1 - CONFIDENCE:
             low, high = (_ms(ns) for ns in together["interval_ns"])
-            said = f"{names} helped in the trials, but separate runs showed no effect (between {low} and {high} ms)"
+            again = "try again on an idle machine, or with more --rounds, before you keep it"
+            said = f"{names} helped in the trials, but separate runs showed no sure effect (between {low} and {high} ms); {again}"
         return f"{begin}; {said}.{content.busy(result, turns=True)}"
     helped = [row for row in rows if row["verdict"] in (CONFIRMED, PARTLY)]
     if helped:

@@ -70,3 +70,9 @@ def candidates(framework: str, findings: Sequence[Claim], names: Sequence[str] =
         first.append(bool(topics - answered))
         answered |= topics
     return [one for wanted in (True, False) for one, is_first in zip(found, first, strict=True) if is_first is wanted]
+
+
+def promised_ns(found: Sequence[Candidate]) -> int:
+    """Return the cost of all findings that changes answer which keep results as they are; bounds are no answers."""
+    remedies = [one for one in found if not (one.intervention.results or one.intervention.bound)]
+    return sum({id(claim): claim.costs_ns for one in remedies for claim in one.findings}.values())

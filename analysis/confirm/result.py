@@ -157,17 +157,18 @@ def result(
 
     Keys: schema, path, framework, program (whether its one step is a whole program), rounds, step_ns (of the unchanged
     program), peak_bytes, busy, findings (of_findings), tried (rows), together (names, step_ns, saved_ns, interval_ns, p,
-    dropped, alone; from separate runs) or None, keep (lines), left_out (names), account and remains (see `after`; None and
-    empty if not recorded).
+    dropped, alone; from separate runs) or None, keep (lines; none if those runs show no effect), left_out (names), account and
+    remains (see `after`; None and empty if not recorded).
     """
     base = runs[UNCHANGED]
-    names = list(together.names) if together else []
+    both = _together(together) if together else None
+    names = both["names"] if both and _seen(both).sure else []
     return {
         "schema": SCHEMA, "path": path, "framework": str(record["framework"]),
         "program": record["options"]["mode"] == WHOLE, "rounds": len(base),
         "step_ns": round(median(_steps(base))), "peak_bytes": _peak(base), "busy": busy(runs),
         "findings": list(findings), "tried": list(rows),
-        "together": _together(together) if together else None,
+        "together": both,
         "keep": _to_keep([row["keep"] for name in names for row in rows if row["name"] == name]),
         "left_out": [one.intervention.name for one in left_out], "account": after.get("account"),
         "remains": after.get("remains", []),

@@ -99,6 +99,24 @@ def test_allocators_are_tried_where_they_are_installed(monkeypatch):
         interventions.heaps.cache_clear()
 
 
+def test_nothing_is_to_keep_where_separate_runs_show_no_effect():
+    found = candidates.candidates("pytorch", advice(("optimizer", 2 * MS)), ["fused-optimizer"])
+    trials = {UNCHANGED: runs(10, 11, 10, 11), "fused-optimizer": runs(8, 9, 8, 9)}
+
+    def told(*times):
+        together = Together(("fused-optimizer",), "both", {UNCHANGED: runs(10, 11, 10, 11), "both": runs(*times)}, ())
+        said = result.result("run", RECORD, [], result.tried(found, trials), trials, together, [], {})
+        return said["keep"], confirmed.answer(said)
+
+    lines, answer = told(8, 9.1, 8, 9)
+    assert lines == ["torch.optim.Adam(..., fused=True)"]
+    assert "fused-optimizer makes it" in answer
+    lines, answer = told(3, 14, 12, 9)
+    assert lines == []
+    assert "separate runs showed no sure effect" in answer
+    assert "try again on an idle machine, or with more --rounds, before you keep it" in answer
+
+
 def test_vectors_are_widened_where_processors_have_wider_ones(monkeypatch, tmp_path):
     for flags, there in (("fpu avx2 avx512f avx512dq", True), ("fpu avx2 avx512_bf16", False)):
         (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags : {flags}\n")
