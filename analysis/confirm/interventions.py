@@ -22,7 +22,6 @@ from kernelscope.analysis.explain.causes import (
     memory,
     precision,
     python,
-    recurrent,
     synchronisation,
     threads,
 )
@@ -137,7 +136,7 @@ INTERVENTIONS = (
     Intervention("bfloat16", _TF, _PRECISION, "keras.mixed_precision.set_global_policy('mixed_bfloat16')", ("keras:bfloat16",),
                  results="models compute in bfloat16"),
     Intervention("graphs", _TF, _EAGER, "model.compile(..., run_eagerly=False)", ("tensorflow:graphs", "keras:graphs")),
-    Intervention("xla", _TF, (*_FUSION, *_EAGER, _LIBRARY, recurrent.CAUSE), "model.compile(..., jit_compile=True)",
+    Intervention("xla", _TF, (*_FUSION, *_EAGER, _LIBRARY), "model.compile(..., jit_compile=True)",
                  ("tensorflow:compiled", "keras:compiled")),
     Intervention("parallel-input", _TF, _INPUT, "dataset.map(f, num_parallel_calls=tf.data.AUTOTUNE).prefetch(1)",
                  ("tensorflow:parallel input",)),

@@ -10,7 +10,7 @@ CAUSE = "recurrent layer cell by cell"
 
 _FUSED = {
     "pytorch": "use torch.nn.LSTM, GRU or RNN for the whole sequence instead of LSTMCell in a loop",
-    "tensorflow": "use keras.layers.LSTM with its default activations and no unroll; jit_compile=True fuses the rest",
+    "tensorflow": "use keras.layers.LSTM with its default activations and no unroll",
     "mxnet": "use gluon.rnn.LSTM (operator RNN) instead of gluon.rnn.LSTMCell.unroll",
     "cntk": "use C.layers.optimized_rnnstack (GPU) instead of C.layers.Recurrence",
     "": "use the framework's layer for whole sequences, which calls a fused kernel",

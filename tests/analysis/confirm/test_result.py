@@ -150,7 +150,6 @@ def test_what_makes_a_framework_s_layer_slower_than_another_s_is_tried_where_a_s
     assert of("slower library", "cntk") == []
     assert of("convolution algorithm", "pytorch") == ["channels-last", "cudnn-benchmark"]
     assert of("library switched off", "mxnet") == ["onednn-on"]
-    assert of("recurrent layer cell by cell", "tensorflow") == ["xla"]
     assert of("layout conversions", "mxnet") == ["hybridized"]
     assert of("optimizer implementation", "mxnet") == ["aggregated-updates"]
     assert of("recomputation", "mxnet") == ["no-mirror"]
