@@ -1,11 +1,12 @@
 """Try what advice and explanations say, on workloads, on plants and on scripts, and set what was claimed against what was seen.
 
-    python tests/tools/scripts/confirm.py [--kind workloads|plants|scripts|slow|tuned|nothing] [--only WORD] [--rounds 5]
+    python tests/tools/scripts/confirm.py [--kind workloads|comparisons|plants|...] [--only WORD] [--rounds 5]
 
-workloads: `advise --confirm` on workloads of every framework. plants: `explain --confirm` on the pairs that `make planted` has
-recorded. scripts: the same on scripts, unchanged and slowed down. slow: `confirm` on programs that are slow by default settings
-only; a fifth of the step should go. tuned: on well-tuned ones; nothing should help. nothing: changes that do nothing, on several
-programs; none may be confirmed. What was tried before is not tried again: remove the folder to try anew.
+workloads: `advise --confirm` on workloads of every framework. comparisons: `confirm` on comparisons of all frameworks, which tries
+that one of which changes may remove most. plants: `explain --confirm` on the pairs that `make planted` has recorded. scripts: the
+same on scripts, unchanged and slowed down. slow: `confirm` on programs that are slow by default settings only; a fifth of the step
+should go. tuned: on well-tuned ones; nothing should help. nothing: changes that do nothing, on several programs; none may be
+confirmed. What was tried before is not tried again: remove the folder to try anew.
 """
 
 from __future__ import annotations
@@ -91,6 +92,17 @@ def _workload(name: str, output: Path, rounds: str) -> Result:
     return _confirmed(output, "advise", "--confirm", "--rounds", rounds, str(folder))
 
 
+def _comparison(name: str, output: Path, rounds: str) -> Result:
+    """Try what makes a framework slower than the fastest: a network and a mode."""
+    network, mode = name.split()
+    folder = output / name.replace(" ", "-")
+    if not (folder / "compare.json").is_file():
+        batch, steps = NETWORKS[network]
+        words = (network, "-f", ",".join(FRAMEWORKS), "--mode", mode, "--batch", batch, "--steps", steps, "--repeats", "3")
+        _call(output, "compare", *words, "--skip-missing", "-o", str(folder))
+    return _confirmed(output, "confirm", "--rounds", rounds, str(folder))
+
+
 def _plant(name: str, output: Path, rounds: str) -> Result:
     """Try what makes the slower side of a pair slower, which was recorded with a planted cause."""
     pair = output.parents[1] / "planted" / name
@@ -132,13 +144,16 @@ def _names(kind: str, output: Path) -> Sequence[str]:
     if kind == "workloads":
         modes = ("train", "infer")
         return [f"{network} {framework} {mode}" for network in NETWORKS for framework in FRAMEWORKS for mode in modes]
+    if kind == "comparisons":
+        return [f"{network} {mode}" for network in NETWORKS for mode in ("train", "infer")]
     if kind == "plants":
         return sorted(path.parts[-3] for path in output.parent.glob("planted/*/a/run.json"))
     return {"scripts": SCRIPTS, "slow": SLOW, "tuned": TUNED, "nothing": NOTHING}[kind]
 
 
 KINDS: dict[str, Callable[[str, Path, str], Result]] = {
-    "workloads": _workload, "plants": _plant, "scripts": _changed, "slow": _program, "tuned": _program, "nothing": _nothing,
+    "workloads": _workload, "comparisons": _comparison, "plants": _plant, "scripts": _changed, "slow": _program,
+    "tuned": _program, "nothing": _nothing,
 }  # fmt: skip
 
 
@@ -206,7 +221,7 @@ def main() -> int:
                 print(f"| {name} | not tried: {error} |", flush=True)
                 continue
             print("\n".join(judge(kind, name, said)), flush=True)
-            lines = kept.lines(said, kept.EXPLANATION if kind in ("plants", "scripts") else kept.ADVICE)
+            lines = kept.lines(said, kept.EXPLANATION if kind in ("comparisons", "plants", "scripts") else kept.ADVICE)
             (output / kind / f"{name.replace(' ', '-')}.jsonl").write_text(
                 "".join(line + "\n" for line in lines), encoding="utf8"
             )
