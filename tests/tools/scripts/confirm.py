@@ -2,11 +2,11 @@
 
     python tests/tools/scripts/confirm.py [--kind workloads|comparisons|plants|...] [--only WORD] [--rounds 5]
 
-workloads: `advise --confirm` on workloads of every framework. comparisons: `confirm` on comparisons of all frameworks, which tries
-that one of which changes may remove most. plants: `explain --confirm` on the pairs that `make planted` has recorded. scripts: the
-same on scripts, unchanged and slowed down. slow: `confirm` on programs that are slow by default settings only; a fifth of the step
-should go. tuned: on well-tuned ones; nothing should help. nothing: changes that do nothing, on several programs; none may be
-confirmed. What was tried before is not tried again: remove the folder to try anew.
+workloads: `advise --confirm` on workloads of every framework. comparisons: `confirm` on comparisons of all frameworks, which
+tries that one of which changes may remove most. plants: `explain --confirm` on the pairs that `make planted` has recorded.
+scripts: the same on scripts, unchanged and slowed down. slow: `confirm` on programs that are slow by default settings only; a
+fifth of the step should go. tuned: on well-tuned ones; nothing should help. nothing: changes that do nothing, on several
+programs; none may be confirmed. What was tried before is not tried again: remove the folder to try anew.
 """
 
 from __future__ import annotations
