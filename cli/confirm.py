@@ -129,7 +129,8 @@ def _of_comparison(folder: Path, names: Sequence[str]) -> tuple[Path, list[Claim
     for explained in read_object(folder / COMPARISON).get("explanations") or []:  # the slowest comes first
         side, findings = candidates.of_explanation(explained)
         slow, fast = (str(explained[one]["name"]) for one in (side, "a" if side == "b" else "b"))
-        found = candidates.candidates(str(explained[side]["framework"]), findings, names, general=False)
+        framework, settings = str(explained[side]["framework"]), _settings(folder / slow)
+        found = candidates.candidates(framework, findings, names, general=False, settings=settings)
         if found and (best is None or candidates.promised_ns(found) > best[0]):
             best = candidates.promised_ns(found), slow, fast, findings
     if best is None:
@@ -139,6 +140,12 @@ def _of_comparison(folder: Path, names: Sequence[str]) -> tuple[Path, list[Claim
     others = f"for others: kernelscope explain {folder} --a {fast} --b NAME --confirm"
     print(f"kernelscope: trying on {slow} what makes it slower than {fast}; {others}", file=sys.stderr)
     return folder / slow, findings
+
+
+def _settings(folder: Path) -> Mapping[str, object]:
+    """Return the settings of a workload's recording; none of a script's, whose parts may have several."""
+    record = read_object(folder / RUN) if (folder / RUN).is_file() else {}
+    return {} if "profiled" in record else record.get("settings") or {}
 
 
 def confirmed(
@@ -151,7 +158,7 @@ def confirmed(
     program does not run.
     """
     recorded, folder, framework = program.path, program.folder, str(program.record["framework"])
-    found = candidates.candidates(framework, findings, arguments.only, source == kept.ADVICE)
+    found = candidates.candidates(framework, findings, arguments.only, source == kept.ADVICE, _settings(recorded))
     if not found:
         raise InputError(f"{recorded}: no change that can be tried on a {framework} program answers the findings")
     try:

@@ -135,9 +135,9 @@ class Workload(TriedProgram):
         return trials.whole_workload(self.record, self.path, trial, folder, _said)
 
     def seconds(self) -> float:
-        """Return how long a restart takes: 10 s, and twice the time of its steps."""
+        """Return how long a restart takes, at most: 5 s to start, and one and a half times its steps."""
         options = self.record["options"]
-        return 10.0 + 2 * (int(options["steps"]) + int(options["warmup"])) * _step_s(self.path)
+        return 5.0 + 1.5 * (int(options["steps"]) + int(options["warmup"])) * _step_s(self.path)
 
 
 def _step_s(path: Path) -> float:

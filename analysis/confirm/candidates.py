@@ -49,7 +49,13 @@ def of_explanation(explained: Mapping[str, Any]) -> tuple[str, list[Claim]]:
     return "b" if sign > 0 else "a", found
 
 
-def candidates(framework: str, findings: Sequence[Claim], names: Sequence[str] = (), general: bool = True) -> list[Candidate]:
+def candidates(
+    framework: str,
+    findings: Sequence[Claim],
+    names: Sequence[str] = (),
+    general: bool = True,
+    settings: Mapping[str, object] | None = None,
+) -> list[Candidate]:
     """Return what to try on a program.
 
     First comes the first remedy of each finding, largest claim first; then further remedies; last, settings that no finding
@@ -60,7 +66,8 @@ def candidates(framework: str, findings: Sequence[Claim], names: Sequence[str] =
         mine = sorted(
             (finding for finding in findings if one.answers(finding.topic, finding.title)), key=lambda finding: -finding.costs_ns
         )
-        if one.name in names or (not names and (mine or (general and GENERAL in one.topics))):
+        asked = bool(mine) or (general and GENERAL in one.topics)
+        if one.name in names or (not names and asked and not one.made(settings or {})):
             found.append(Candidate(one, tuple(mine)))
     found.sort(key=lambda candidate: -(candidate.claimed_ns or 0))
     answered: set[int] = set()

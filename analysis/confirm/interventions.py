@@ -48,7 +48,8 @@ class Intervention:
     answers. keep: the line that makes it permanent. changes, variables: how it is made. results: why results differ; empty if
     they must stay the same. bound: it is not a remedy, and only shows the most that could be gained. word: a finding's title
     must contain it for this change to be the answer, if the topic has several remedies. cores: it removes threads or ties them
-    to cores, so next to busy processes it may help only because of them.
+    to cores, so next to busy processes it may help only because of them. already: a setting, and how its value begins, of
+    workloads that have the change already.
     """
 
     name: str
@@ -61,6 +62,12 @@ class Intervention:
     bound: bool = False
     word: str = ""
     cores: bool = False
+    already: tuple[str, str] = ("", "")
+
+    def made(self, settings: Mapping[str, object]) -> bool:
+        """Return whether a workload with these settings has the change already."""
+        name, value = self.already
+        return bool(name) and str(settings.get(name, "")).startswith(value)
 
     def answers(self, topic: str, title: str) -> bool:
         """Return whether it is a remedy for a finding."""
@@ -98,7 +105,8 @@ INTERVENTIONS = (
     Intervention("compiled-model", _TORCH, (*_FUSION, *_EAGER, _LIBRARY, "attention", attention.CAUSE), "model.compile()",
                  ("pytorch:compiled",)),
     Intervention("channels-last", _TORCH, ("layout", _LAYOUTS, _LIBRARY, _CONVOLUTION),
-                 "model.to(memory_format=torch.channels_last)", ("pytorch:channels last",)),
+                 "model.to(memory_format=torch.channels_last)", ("pytorch:channels last",),
+                 already=("memory_format", "channels last")),
     Intervention("fused-optimizer", _TORCH, _OPTIMIZER, "torch.optim.Adam(..., fused=True)", ("pytorch:fused optimizer",)),
     Intervention("foreach-optimizer", _TORCH, _OPTIMIZER, "torch.optim.Adam(..., foreach=True)", ("pytorch:foreach optimizer",)),
     Intervention("inference-mode", _TORCH, ("autograd", "dispatch", "host-bound"), "with torch.inference_mode():",
@@ -135,9 +143,10 @@ INTERVENTIONS = (
                  results="it computes in single precision"),
     Intervention("bfloat16", _TF, _PRECISION, "keras.mixed_precision.set_global_policy('mixed_bfloat16')", ("keras:bfloat16",),
                  results="models compute in bfloat16"),
-    Intervention("graphs", _TF, _EAGER, "model.compile(..., run_eagerly=False)", ("tensorflow:graphs", "keras:graphs")),
+    Intervention("graphs", _TF, _EAGER, "model.compile(..., run_eagerly=False)", ("tensorflow:graphs", "keras:graphs"),
+                 already=("execution", "graph")),
     Intervention("xla", _TF, (*_FUSION, *_EAGER, _LIBRARY), "model.compile(..., jit_compile=True)",
-                 ("tensorflow:compiled", "keras:compiled")),
+                 ("tensorflow:compiled", "keras:compiled"), already=("xla_jit", "jit_compile")),
     Intervention("parallel-input", _TF, _INPUT, "dataset.map(f, num_parallel_calls=tf.data.AUTOTUNE).prefetch(1)",
                  ("tensorflow:parallel input",)),
     Intervention("cached-input", _TF, _INPUT, "dataset.batch(n).cache()", ("tensorflow:cached input",),
@@ -146,7 +155,7 @@ INTERVENTIONS = (
     Intervention("one-batch", _TF, _INPUT, "", ("tensorflow:one batch",), results="every step gets the same batch", bound=True),
     _setting("onednn-on", _TF, _ONEDNN, {"TF_ENABLE_ONEDNN_OPTS": "1"}),
     Intervention("hybridized", _MX, (*_FUSION, *_EAGER, _LAYOUTS), "net.hybridize(static_alloc=True, static_shape=True)",
-                 ("mxnet:hybridized",)),
+                 ("mxnet:hybridized",), already=("execution", "hybridized")),
     _setting("no-mirror", _MX, (_RECOMPUTATION,), {"MXNET_BACKWARD_DO_MIRROR": "0", "MXNET_MEMORY_OPT": "0"}),
     _setting("aggregated-updates", _MX, _OPTIMIZER, {"MXNET_OPTIMIZER_AGGREGATION_SIZE": "45"}),
     _setting("bulk-execution", _MX, _DEBUGGING, _BULK),

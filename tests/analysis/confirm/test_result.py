@@ -99,6 +99,18 @@ def test_allocators_are_tried_where_they_are_installed(monkeypatch):
         interventions.heaps.cache_clear()
 
 
+def test_what_a_workload_has_already_is_not_tried_unless_it_is_named():
+    found = advice(("dispatch", 3 * MS))
+
+    def of(settings, *only):
+        return names(candidates.candidates("tensorflow", found, only, general=False, settings=settings))
+
+    assert of({"execution": "eager", "xla_jit": "off"}) == ["graphs", "xla"]
+    assert of({"execution": "graph (tf.function)", "xla_jit": "off"}) == ["xla"]
+    assert of({"execution": "graph (tf.function)", "xla_jit": "jit_compile"}) == []
+    assert of({"execution": "graph (tf.function)"}, "graphs") == ["graphs"]
+
+
 def test_nothing_is_to_keep_where_separate_runs_show_no_effect():
     found = candidates.candidates("pytorch", advice(("optimizer", 2 * MS)), ["fused-optimizer"])
     trials = {UNCHANGED: runs(10, 11, 10, 11), "fused-optimizer": runs(8, 9, 8, 9)}
