@@ -14,6 +14,7 @@ import json
 import os
 import random
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -44,12 +45,11 @@ def verdicts(said: str) -> dict[str, Any]:
     return {"tried": rows, "findings": findings, "keep": result["keep"]}
 
 
-def disturbed(words: Sequence[str], trials: Path, scratch: Path, times: int, chance: random.Random) -> list[str]:
-    """Kill the command so many times, the trials in its folder being begun, and return what is wrong after each."""
+def disturbed(words: Sequence[str], trials: Path, scratch: Path, moments: Sequence[float]) -> list[str]:
+    """Kill the command after each of so many seconds, trials in its folder going on; return what is wrong after each."""
     wrong = []
-    for number in range(1, times + 1):
+    for number, after_s in enumerate(moments, 1):
         kept = whole(trials)
-        after_s = chance.uniform(0.3, 12.0)
         status, children = killed.killed(words, scratch, after_s)
         found = killed.left_over(children)
         if not kept.items() <= whole(trials).items():
@@ -71,9 +71,11 @@ def main() -> int:
         python = killed.filled(["{pytorch}"], out)[0]
         killed.run(["profile", "--quiet", "-o", str(out), "--", python, str(SCRIPT)], scratch, 300.0).check_returncode()
         folders = [out.with_name(name) for name in ("undisturbed", "disturbed")]
+        began = time.monotonic()
         undisturbed = killed.run(trying(out, folders[0], arguments.rounds), scratch, 1200.0)
-        words = trying(out, folders[1], arguments.rounds)
-        wrong = disturbed(words, folders[1], scratch, arguments.times, random.Random(arguments.seed))
+        most_s = 3 * (time.monotonic() - began) / arguments.times
+        words, chance = trying(out, folders[1], arguments.rounds), random.Random(arguments.seed)
+        wrong = disturbed(words, folders[1], scratch, [chance.uniform(0.3, most_s) for _ in range(arguments.times)])
         resumed = killed.run(words, scratch, 1200.0)
         again = killed.run(words, scratch, 1200.0)
     for name, done in (("undisturbed", undisturbed), ("resumed", resumed)):
