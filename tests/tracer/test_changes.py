@@ -101,13 +101,16 @@ def test_changes_of_jax(staged: str) -> None:
         "lowered": "Lowered",
     }
     assert {key: plain[key] for key in expected} == expected
+    noted = [float(what) for _, what in run("jax:values")["met"]]
+    assert noted[:2] == [16.0, 16.0], "gradients with their values that are not compiled"
+    assert noted[-1] == pytest.approx(plain["last"])
     changed = run(*(f"jax:{name}" for name in ("compiled", "compiled gradients", "donated", "single precision", "values")))
     assert {name for name, _ in changed["met"]} == {"compiled", "compiled gradients", "donated", "single precision", "values"}
     expected.update({"double": False, "gradients in Python": 0, "written over": True, "jit off": False})
     assert {key: changed[key] for key in expected} == expected
     assert changed["loss"] == plain["loss"] == [16.0, 16.0]
     assert changed["last"] == pytest.approx(plain["last"])
-    assert [float(what) for name, what in changed["met"] if name == "values"][-1] == pytest.approx(changed["last"])
+    assert [float(what) for name, what in changed["met"] if name == "values"] == pytest.approx(noted)
 
 
 @pytest.mark.long

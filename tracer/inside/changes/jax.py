@@ -161,18 +161,31 @@ def _returned(jax: Any, values: Sequence[Any], result: Any) -> List[int]:
 
 
 def values(jax: Any, patches: Patches, seen: Seen) -> None:
-    """Note the first losses that compiled functions return: the first number among the results."""
+    """Note the first losses: the first number that a compiled function, or a gradient with its value, returns to the program."""
     noted: List[int] = []
+    within: List[int] = []  # calls of ours that are under way: what they call returns nothing to the program
 
     def call(function: Any, *arguments: Any, **named: Any) -> Any:
-        result = function(*arguments, **named)
-        if len(noted) < VALUES and not _traced(jax, result):
+        within.append(1)
+        try:
+            result = function(*arguments, **named)
+        finally:
+            within.pop()
+        if not within and len(noted) < VALUES and not _traced(jax, result):
             found = [leaf for leaf in jax.tree_util.tree_leaves(result) if _number(jax, leaf)]
             if found:
                 noted.append(1)
                 seen(repr(float(found[0])))
         return result
 
+    def with_value(original: Callable[..., Any]) -> Callable[..., Any]:
+        def value_and_grad(*arguments: Any, **named: Any) -> Any:
+            plain = original(*arguments, **named)
+            return functools.wraps(plain)(functools.partial(call, plain))
+
+        return value_and_grad
+
+    patches.wrap(jax, "value_and_grad", with_value)
     _compiling(jax, patches, lambda jit, fun, options: _Calls(jit(fun, **options), call))
 
 
