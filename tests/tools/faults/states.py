@@ -21,6 +21,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from killed import COMMANDS, KERNELSCOPE, Command, commands, digest, filled, fine, prepare, run, workplace
@@ -80,23 +81,39 @@ def unlike(state: Path, end: dict[str, bytes]) -> list[str]:
     return [name for name, content in end.items() if (path := state / name).is_file() and path.read_bytes() != content]
 
 
+def wrong_of(command: Command, several: list[tuple[int, Path]], end: dict[str, bytes], root: Path) -> list[str]:
+    """Return what is wrong with numbered states, each placed in a folder of this process alone."""
+    out = root / "out" / "result"
+    out.parent.mkdir(parents=True)
+    wrong = []
+    for place, (number, state) in enumerate(several, 1):
+        with placed(state, out):
+            if command.reads is None:
+                wrong += [f"{command.name}, {number}: {name} is not whole" for name in unlike(state, end)]
+            elif any(out.parent.glob(out.name + "*")) and (said := read(filled(command.reads, out), fine(command))):
+                wrong.append(f"{command.name}, {number}: {said}")
+        if place % 100 == 0:  # those that record leave thousands
+            print(f"{command.name}: {place} of {len(several)}, {len(wrong)} things wrong so far", flush=True)
+    return wrong
+
+
 def tried(command: Command, library: Path, tries: int, most: int, chance: random.Random) -> list[str]:
     """Return what is wrong with what a command leaves, at most so many states of it."""
-    wrong = []
     with workplace() as (out, scratch):
         found = states(command, out, scratch, library)
         found = found if len(found) <= most else sorted(chance.sample(found, most))
         end = {str(path.relative_to(out.parent)): path.read_bytes() for path in out.parent.rglob("*") if path.is_file()}
-        again = set(chance.sample(found, min(tries, len(found))))
-        for number, state in enumerate(found, 1):
+        numbered, workers = list(enumerate(found, 1)), len(os.sched_getaffinity(0))
+        with ProcessPoolExecutor(workers) as pool:
+            parts = [
+                pool.submit(wrong_of, command, numbered[place::workers], end, scratch / f"reading-{place}")
+                for place in range(workers)
+            ]
+            wrong = [line for part in parts for line in part.result()]
+        again = chance.sample(numbered, min(tries, len(found)))
+        for number, state in again:
             with placed(state, out):
-                if command.reads is None:
-                    wrong += [f"{command.name}, {number}: {name} is not whole" for name in unlike(state, end)]
-                elif any(out.parent.glob(out.name + "*")) and (said := read(filled(command.reads, out), fine(command))):
-                    wrong.append(f"{command.name}, {number}: {said}")
-                if number % 200 == 0:  # those that record leave thousands
-                    print(f"{command.name}: {number} of {len(found)}, {len(wrong)} things wrong so far", flush=True)
-                if state in again and (done := run([*filled(command.words, out), *command.again], scratch, 600.0)).returncode:
+                if (done := run([*filled(command.words, out), *command.again], scratch, 600.0)).returncode:
                     wrong.append(f"{command.name}, {number}: the next try fails: {done.stderr.strip().splitlines()[-1:]}")
         print(f"{command.name}: {len(found)} different states, {len(again)} tries again, {len(wrong)} things wrong", flush=True)
     return wrong
