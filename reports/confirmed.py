@@ -186,9 +186,10 @@ def _memory(peak: int | None, base: int | None) -> str | None:
 
 def notes(result: Result) -> list[str]:
     """Return the notes below the tables."""
+    least = "1%, as other processes kept cores busy" if result.get("busy") else "5%"
     said = [
         f"{result['rounds']} runs of each, in turns with the unchanged program; a difference counts if the probability of chance "
-        "is below 5%, corrected for the number of changes tried."
+        f"is below {least}, corrected for the number of changes tried."
     ]
     if result["together"]:
         said.append(

@@ -48,7 +48,8 @@ def tried(candidates: Sequence[Candidate], runs: Runs) -> list[dict[str, Any]]:
     """
     base = runs[UNCHANGED]
     whole = {one.intervention.name: runs[one.intervention.name] for one in candidates if _worked(one, runs)}
-    seen = verdicts.seen(_steps(base), {name: _steps(mine) for name, mine in whole.items()}) if whole else {}
+    steps, others = {name: _steps(mine) for name, mine in whole.items()}, busy(runs) is not None
+    seen = verdicts.seen(_steps(base), steps, others) if whole else {}
     rows = [_row(one, runs[one.intervention.name], seen.get(one.intervention.name), base) for one in candidates]
     return sorted(rows, key=lambda row: (row["saved_ns"] is None, -(row["saved_ns"] or 0)))
 
@@ -138,7 +139,8 @@ def helps(before: Sequence[TrialRun], after: Sequence[TrialRun]) -> bool:
     """Return whether the second of two trials of the same rounds certainly has shorter steps."""
     if any(run.step_ns is None for run in (*before, *after)):
         return False
-    seen = verdicts.seen(_steps(before), {"": _steps(after)})[""]
+    others = busy({"before": before, "after": after}) is not None
+    seen = verdicts.seen(_steps(before), {"": _steps(after)}, others)[""]
     return seen.sure and seen.saved_ns > 0
 
 
@@ -202,7 +204,8 @@ def after(explained: Mapping[str, Any], advised: Mapping[str, Any]) -> dict[str,
 
 def _together(together: Together) -> dict[str, Any]:
     base = _steps(together.runs[UNCHANGED])
-    seen = verdicts.seen(base, {together.name: _steps(together.runs[together.name])})[together.name]
+    others = busy(together.runs) is not None
+    seen = verdicts.seen(base, {together.name: _steps(together.runs[together.name])}, others)[together.name]
     return {
         "names": list(together.names), "step_ns": round(mean(base)), "saved_ns": seen.saved_ns,
         "interval_ns": list(seen.interval_ns), "p": seen.p,

@@ -22,6 +22,9 @@ _LOOSE = 1e-3  # of a value: losses of equal programs may differ this much, as s
 # Of the spread of differences between any two rounds: the least assumed for differences within a round. In four rounds these are
 # often more alike by chance: with a quarter, one of 30 changes that do nothing was confirmed
 _PAIRED = 0.5
+# Beside other processes' work p counts so many times: that work comes and goes in ways that are no chance of rounds. Beside a
+# load of 4 to 8 on two cores a change that does nothing was confirmed
+_BUSY = 5.0
 _SPREAD = 3.0  # times the spread of the unchanged program's runs
 _VARIES = 0.05  # of a value: if the unchanged program varies more, nothing can be compared
 
@@ -30,7 +33,7 @@ Rounds = Sequence[int]  # the median clean step of each round, ns
 
 @dataclass(frozen=True)
 class Seen:
-    """How much shorter a step became, on average over the rounds, with its interval (95%); p is corrected by Holm's method."""
+    """How much shorter a step became, on average over the rounds, with its interval (95%); p is corrected (see `seen`)."""
 
     saved_ns: int
     interval_ns: tuple[int, int]
@@ -42,11 +45,15 @@ class Seen:
         return self.p < 1 - CONFIDENCE
 
 
-def seen(base: Rounds, trials: Mapping[str, Rounds]) -> dict[str, Seen]:
-    """Return what each trial saved against the unchanged program of the same rounds; needs two rounds."""
+def seen(base: Rounds, trials: Mapping[str, Rounds], busy: bool = False) -> dict[str, Seen]:
+    """Return what each trial saved against the unchanged program of the same rounds; needs two rounds.
+
+    busy: whether other processes kept cores busy meanwhile. p is corrected by Holm's method, and five times as large then.
+    """
     found = {name: _paired(base, rounds) for name, rounds in trials.items()}
     corrected = _holm({name: p for name, (_, _, p) in found.items()})
-    return {name: Seen(saved, interval, corrected[name]) for name, (saved, interval, _) in found.items()}
+    more = _BUSY if busy else 1.0
+    return {name: Seen(saved, interval, min(1.0, more * corrected[name])) for name, (saved, interval, _) in found.items()}
 
 
 def _paired(base: Rounds, rounds: Rounds) -> tuple[int, tuple[int, int], float]:

@@ -18,6 +18,16 @@ def test_the_interval_is_that_of_paired_differences():
     assert found.p == pytest.approx(stats.ttest_rel(base, rounds).pvalue)
 
 
+def test_beside_other_processes_work_chance_counts_five_times():
+    base, rounds = [10 * MS, 11 * MS, 12 * MS, 11 * MS], [9 * MS, 7 * MS, 10 * MS, 8 * MS]
+    alone, beside = seen(base, {"a": rounds})["a"], seen(base, {"a": rounds}, busy=True)["a"]
+    assert (alone.saved_ns, alone.interval_ns) == (beside.saved_ns, beside.interval_ns)
+    assert beside.p == pytest.approx(5 * stats.ttest_rel(base, rounds).pvalue)
+    assert alone.sure
+    assert not beside.sure, "the p value is 0.03"
+    assert seen([MS, 2 * MS, MS], {"a": [2 * MS, MS, MS]}, busy=True)["a"].p == 1.0
+
+
 def test_several_at_once_are_corrected():
     rng = np.random.default_rng(1)
     base = (10 * MS + rng.normal(0, MS / 4, 6)).round()
