@@ -15,7 +15,7 @@ from rich.text import Text
 
 from kernelscope.analysis.accounting.amounts import duration
 from kernelscope.analysis.accounting.device_account import ALL
-from kernelscope.analysis.advise.advice import EARLIER, GRAPHS, IN_FUNCTIONS, IN_LINES, UNPRINTED
+from kernelscope.analysis.advise.advice import AROUND, EARLIER, GRAPHS, IN_FUNCTIONS, IN_LINES, UNPRINTED
 from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
 from kernelscope.reports import content, text, units
 
@@ -246,7 +246,7 @@ def _stacked(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def part_class(what: str) -> str:
     """Return the class in style.css of a part of a step; what was not printed looks like what was not recorded."""
-    what = _UNRECORDED if what == UNPRINTED else what
+    what = _UNRECORDED if what in (UNPRINTED, AROUND) else what
     return f"part-{_NOT_LETTERS.sub('-', what.lower())}"
 
 

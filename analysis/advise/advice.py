@@ -35,11 +35,13 @@ from kernelscope.analysis.advise.rules import (
     padding,
     page_faults,
     processor_tables,
+    products,
     rules,
 )
 from kernelscope.analysis.advise.rules.host import untold_ns
 from kernelscope.analysis.advise.subject import MEDIAN, STEPS, Subject, read
 from kernelscope.analysis.attribution.steps import Request
+from kernelscope.analysis.formats.torch_table.trace import NOT_COUNTED
 from kernelscope.analysis.recordings import core_use
 from kernelscope.analysis.trace import UNLISTED, intervals
 
@@ -50,7 +52,7 @@ _LONG_OF_TOTALS = 0.1  # of totals, likewise: their kernels are what is known
 _ENOUGH = 4  # steps: with fewer, all of them may be warm-up
 _SAME = 0.8  # of a finding's time: if another finding already saves this share, it is the same finding
 # These speed up all that computes, so other advice on the same time stays
-_OF_ALL = ("mixed precision", "tensor cores", "threads", generation.TOPIC, padding.TOPIC, page_faults.TOPIC)
+_OF_ALL = ("mixed precision", "tensor cores", "threads", generation.TOPIC, padding.TOPIC, page_faults.TOPIC, products.TOPIC)
 _HOWEVER_SMALL = (onnx_graph.TOPIC,)  # a setting that also speeds up what the estimate leaves out
 _DEVICES = 256  # no machine has more; each needs an account of its own
 # General advice on time between kernels: more specific causes of the same time come first
@@ -86,6 +88,7 @@ _OVERHEAD, _DISPATCH = "dispatch and Python", "dispatch"
 _WITHOUT_PYTHON = ("onnxruntime",)  # frameworks that run a whole step themselves
 _UNRECORDED = "nothing recorded"
 UNPRINTED = UNLISTED.strip("()")  # these rows may be kernels or copies
+AROUND = "in operators around others, and views"  # of printed tables: nothing that computes by itself
 IN_LINES = "in the program's lines"
 IN_FUNCTIONS = "in functions"  # of Python, whatever they do: compute, read, wait
 _OUTSIDE_OF_NODES = "outside of nodes"  # of ONNX Runtime
@@ -111,7 +114,7 @@ PARTS = tuple(
             *_BY_LAYER.values(),
         ]
     )
-)  # all names that a part of a step can have; totals can have UNPRINTED, too
+)  # all names that a part of a step can have; totals can have UNPRINTED and AROUND, too
 
 
 def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
@@ -193,6 +196,7 @@ def _few(subject: Subject) -> int | None:
 def _longest(subject: Subject) -> dict[str, Any] | None:
     """Return the kernel (on the host, the kind of kernel) that takes most of the step; None if none takes a large share."""
     kernels = subject.kernels()
+    kernels = kernels[~_around(kernels)]
     kernels = kernels[~_copies(kernels) & ~_unprinted(kernels) & layouts.of_engine(subject, kernels).isna().to_numpy(bool)]
     if subject.on_host:  # preparing input is a part of its own
         kernels = kernels[(kernels["phase"] != "data").fillna(True).to_numpy(bool)]
@@ -235,13 +239,13 @@ def parts(subject: Subject) -> list[dict[str, Any]]:
     rows = subject.rows.assign(cause=subject.rows["cause"].mask(loading, idle_causes.FETCHING))
     rows["cause"] = rows["cause"].mask(rows.index.isin(onnx_notes.outside_of_nodes(subject).index), _OUTSIDE_OF_NODES)
     computes = (rows["part"] == COMPUTE).to_numpy(bool)
+    rows["part"] = rows["part"].mask(computes & _around(rows), AROUND)
     of_engine = layouts.of_engine(subject, rows)
     rows["part"] = rows["part"].mask(computes & _copies(rows), COPY).mask(computes & _unprinted(rows), UNPRINTED)
     rows["part"] = rows["part"].mask(computes & of_engine.notna().to_numpy(bool), of_engine)
     for row in rows.groupby(["part", "cause"], dropna=False)["time_ns"].sum().reset_index().to_dict("records"):
-        busy = (
-            _PREPARING if row["part"] == COMPUTE and row["cause"] == idle_causes.FETCHING else _BUSY.get(row["part"], UNPRINTED)
-        )
+        prepares = row["part"] == COMPUTE and row["cause"] == idle_causes.FETCHING
+        busy = _PREPARING if prepares else AROUND if row["part"] == AROUND else _BUSY.get(row["part"], UNPRINTED)
         busy = IN_FUNCTIONS if busy == _BUSY[COMPUTE] and subject.trace.info.get("counted") == "functions" else busy
         what = _idle(subject, row["cause"]) if row["part"] == IDLE else busy
         if not subject.timeline or subject.unrecorded:  # these do not show what runs concurrently
@@ -258,6 +262,11 @@ def _copies(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
 def _unprinted(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
     """Return which rows stand for what a tool did not print."""
     return (rows["name"] == UNLISTED).fillna(False).to_numpy(bool)
+
+
+def _around(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which rows stand for operators of a printed table that are around others, or only make views."""
+    return (rows["name"] == NOT_COUNTED).fillna(False).to_numpy(bool)
 
 
 def _idle(subject: Subject, cause: str) -> str:

@@ -64,6 +64,8 @@ _NOTHING_RAN = (
     "nothing ran while the profiler was active, though it recorded the calls of the device's API: check its schedule (wait, "
     "warmup, active) and where prof.step() is called"
 )
+_ROCPROF = "rocprof"  # tools whose names begin so profile AMD's GPUs alone
+_OF_PYTORCH, _NOTICEABLE = r"\bat::native::", 0.05  # in names of its kernels; of the time
 _HIP = r"^hip[A-Z]"  # calls of the API of AMD's GPUs
 
 
@@ -180,7 +182,15 @@ class Subject:
     @property
     def framework(self) -> str:
         """The framework; empty if unknown."""
-        return str(self.facts.get("framework") or self.trace.info.get("framework") or "")
+        return str(self.facts.get("framework") or self.trace.info.get("framework") or self._framework_of_kernels)
+
+    @cached_property
+    def _framework_of_kernels(self) -> str:
+        """The framework of totals of kernels, as their names tell it; empty if they do not, or of a small part only."""
+        if self.timeline:
+            return ""
+        native = self.rows["name"].astype("string").str.contains(_OF_PYTORCH).fillna(False).to_numpy(bool)
+        return "pytorch" if self.rows["time_ns"][native].sum() > _NOTICEABLE * self.step_ns else ""
 
     @property
     def kinds(self) -> list[str]:
@@ -193,8 +203,10 @@ class Subject:
         compiled = [f"{one}, compiled" for one in names] if is_compiled(self.trace) or self._is_compiled() else []
         eager = [f"{one}, eager" for one in names] if self.setting("execution") == "eager" else []
         on_host = [f"{one}, on the host" for one in names] if self.on_host else []
-        elsewhere = "" if self.device.startswith(_USUAL) else _ELSEWHERE
-        place = next((words for prefix, words in _PLACES.items() if self.device.startswith(prefix)), elsewhere)
+        tool = str((self.trace.info.get("source") or {}).get("tool"))
+        device = "rocm" if self.device == ALL and tool.startswith(_ROCPROF) else self.device
+        elsewhere = "" if device.startswith(_USUAL) else _ELSEWHERE
+        place = next((words for prefix, words in _PLACES.items() if device.startswith(prefix)), elsewhere)
         compiled = [*(f"{one}, {place}" for one in compiled if place), *compiled]
         on_device = [f"{one}, {place}" for one in names if place]
         return [*([VLLM] if self._is_vllm else []), *compiled, *eager, *on_host, *on_device, *names, *filter(None, [place]), ""]

@@ -1,4 +1,4 @@
-"""Functions of Python, in recordings that hold nothing else (cProfile's): those that load data, wait or sleep.
+"""Functions of Python, in recordings that hold nothing else (cProfile's): those that load data, wait, sleep or loop.
 
 A function's cumulative time includes what it calls, so it tells what a part of the program costs; who called whom is unknown.
 What a function does follows from its name (explain.function_kinds).
@@ -31,6 +31,9 @@ _FRAMES = re.compile(
     r": (?:main|run\w*|__call__|\w*call_impl|\w*wrapper|decorate_context|inner)\b"
 )
 _TENSORS = r"torch|tensor"
+_NEARLY, _BY_ITSELF = 0.8, 0.95  # of the time, and of the function's: one that calls nothing takes it all itself
+_LONG_CALL = 10_000_000  # ns of its own in a call: a loop over many elements
+_COMPILED = r"(?i)numba|jit|cython|\.pyx|(?:^|/)dispatcher\.py: "  # Numba's functions look like those of Python
 
 
 def functions(subject: Subject) -> list[Advice]:
@@ -47,6 +50,35 @@ def functions(subject: Subject) -> list[Advice]:
     return [loader, *(one for one in found if one.topic != OTHERS.name)]  # that is what the loader waits for
 
 
+def loops(subject: Subject) -> list[Advice]:
+    """One function of Python takes nearly all of the time by itself, in long calls: it loops over elements, perhaps."""
+    table = _table(subject)
+    if table.empty or table["name"].str.contains(f"{_TENSORS}|{_COMPILED}").any():
+        return []
+    mine = table[table["name"].str.contains(_OWN).to_numpy(bool)].nlargest(1, "own_ns")
+    own, whole = (float(mine[column].sum()) for column in ("own_ns", "whole_ns"))
+    if own < max(_NEARLY * subject.step_ns, _BY_ITSELF * whole, _LONG_CALL * float(mine["count"].sum()), 1.0):
+        return []
+    return [
+        Advice(
+            "python loop",
+            f"{words.kernel(mine['name'].iloc[0])} takes {own / subject.step_ns:.0%} of the time in its own code, and hardly "
+            "calls others",
+            own,
+            "its whole time is a bound: what compiled code takes is not in the recording",
+            [
+                f"{_listed(subject, mine, 'own_ns')}. That is a loop in Python, or what else counts as a function's own: "
+                "operators on whole arrays (a @ b), a file read line by line, code that Numba compiled. cProfile does not tell; "
+                "line_profiler shows which lines take the time."
+            ],
+            "if it loops over elements, let NumPy compute on whole arrays (vectorise the loop), or compile the function: @njit "
+            "of Numba, Cython",
+            "https://numba.readthedocs.io/en/stable/user/5minguide.html",
+            _rows(subject, mine),
+        )
+    ]
+
+
 def notes(subject: Subject) -> list[str]:
     """Name the functions that hold most of the time with what they call, and what a framework computes."""
     table = _table(subject)
@@ -60,7 +92,7 @@ def notes(subject: Subject) -> list[str]:
         texts = (f"{words.kernel(name)} {ns / subject.step_ns:.1%}" for name, ns in named[["name", "whole_ns"]].to_numpy())
         nested = "; these may be nested" if len(named) > 1 else ""
         result.append(f"with what they call, of {words.duration(subject.step_ns)}: {', '.join(texts)}{nested}")
-    result += _longest_itself(subject, table, set(named["name"]))
+    result += [] if loops(subject) else _longest_itself(subject, table, set(named["name"]))
     result += [] if _together(subject, table) else [f"{said}: {remedy}" for _, said, remedy in _smaller(subject, table)]
     own = table[(table["name"].str.contains(FRAMEWORK) & ~table["name"].str.contains(DEVICE.pattern)).to_numpy(bool)]
     if (ns := int(own["own_ns"].sum())) >= _LEAST * subject.step_ns:
@@ -176,4 +208,4 @@ def _listed(subject: Subject, mine: pd.DataFrame, column: str) -> str:
     )
 
 
-RULES: tuple[Rule, ...] = (functions,)
+RULES: tuple[Rule, ...] = (functions, loops)

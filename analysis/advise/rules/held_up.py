@@ -88,11 +88,12 @@ def _held(subject: Subject, name: str, sums: pd.Series) -> _Held | None:
     """
     rows = subject.rows[(subject.rows["operator"] == name).fillna(False).to_numpy(bool)]
     known: dict[str, Any] | None = (subject.trace.info.get("host_own") or {}).get(name)
-    if rows.empty or not known:
+    device_ns = float(words.time_of(rows)) or float((known or {}).get("device_ns") or 0)  # where kernels count, as printed
+    if not known or not device_ns:
         return None
     count = float(sums["count"])
     mean = float(sums["duration_ns"]) / count
-    return _Held(name, float(known["ns"]), count, mean, float(words.time_of(rows)), known.get("place"))
+    return _Held(name, float(known["ns"]), count, mean, device_ns, known.get("place"))
 
 
 RULES: tuple[Rule, ...] = (held_up,)

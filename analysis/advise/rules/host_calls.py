@@ -13,6 +13,7 @@ from kernelscope.analysis.trace import UNLISTED
 
 _MANY = 100  # calls: fewer may be start-up
 _OFTEN, _LAUNCH_NS = 1000, 5000  # kernels; what a launch takes on the host, ns
+_OFTEN_SHORT, _SHORT_NS, _PART_SHORT = 10_000, 10_000, 0.3  # executions; ns of each; of the time
 _SHARE = 0.1  # of the sum of the device's work
 _NAMED = 3
 _NOTABLE = 0.02  # of the calls' time: longest calls that take more are told
@@ -111,20 +112,33 @@ def first_use(subject: Subject) -> list[str]:
 
 def tiny(subject: Subject) -> list[str]:
     """Note that kernels of totals are about as short as a launch, if their calls were not recorded; nothing otherwise."""
+    if subject.timeline or subject.on_host or len(_calls(subject, call_totals.LAUNCHES)):
+        return []
     kernels = subject.kernels()
     count, ns = float(kernels["count"].sum()), float(kernels["duration_ns"].sum())
-    if (
-        subject.timeline
-        or subject.on_host
-        or count < _OFTEN
-        or ns > _LAUNCH_NS * count
-        or len(_calls(subject, call_totals.LAUNCHES))
-    ):
-        return []
+    if count < _OFTEN or ns > _LAUNCH_NS * count:
+        return _many_short(subject, kernels)
     each = words.duration(ns / count)
     return [
         f"{count:,.0f} kernels take {each} each on average, about as long as a launch: the device may mostly wait for launches, "
         f"which totals do not show; fewer, larger kernels or {words.text(subject, _GRAPH)} help then"
+    ]
+
+
+def _many_short(subject: Subject, kernels: pd.DataFrame) -> list[str]:
+    """Note that some of the kernels are hardly longer than a launch and take a large part of the time, in many executions."""
+    counts, durations = kernels["count"].to_numpy(float), kernels["duration_ns"].to_numpy(float)
+    copies = (kernels["kind"] == "copy").fillna(False).to_numpy(bool)
+    short = kernels[(counts >= _OFTEN) & (durations <= _SHORT_NS * counts) & ~copies]
+    count, ns = float(short["count"].sum()), words.time_of(short)
+    if count < _OFTEN_SHORT or ns < _PART_SHORT * subject.step_ns:
+        return []
+    batched = " (products of the same sizes in one batched call)" if short["kind"].eq("gemm").any() else ""
+    take, each = "takes" if len(short) == 1 else "take", words.duration(ns / count)
+    return [
+        f"{words.kernels(short)} {take} {words.share(subject, ns)}, {each} each on average, hardly longer than a launch: the "
+        "device may wait between them, which totals do not show; fewer, larger kernels"
+        f"{batched} or {words.text(subject, _GRAPH)} help then"
     ]
 
 

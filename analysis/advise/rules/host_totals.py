@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.advise import words
@@ -23,6 +24,9 @@ _TO_SEE_MORE = {
     "tensorflow": "Record the timeline of a step after warm-up (timeline.Timeline of its RunMetadata, tf.profiler) to see more",
     "": "Record a timeline of a few steps after warm-up to see more",
 }
+_IN_ALL = "the host's time less the device's work, if it includes no slow first step and no waiting for input"
+_IN_STEPS = "the time of the steps on the device less its work; waits between steps are left out"
+_SPAN = "On the device the steps (ProfilerStep) span {}, from the first kernel of each to its last."
 _WARM_UP = "warm up before you record: first calls load and compile kernels, and try algorithms; then: "
 
 
@@ -37,16 +41,21 @@ def takes_longer(subject: Subject) -> list[Advice]:
     if subject.timeline or host_ns - told_ns < _FAR_LONGER * subject.step_ns:
         return []
     spent, first = _spent(subject, host_ns)
+    steps_ns = float(subject.trace.info.get("device_steps_ns") or 0)
+    within = max(steps_ns - subject.step_ns, 0.0) if steps_ns else np.inf
+    waits = min(host_ns - told_ns - subject.step_ns, within)
+    bounded = waits == within
     without = f" Other advice covers {words.duration(told_ns)} of it." if told_ns else ""
     return [
         Advice(
             "host-bound",
             "the device waits for the host",
-            host_ns - told_ns - subject.step_ns,
-            "the host's time less the device's work, if it includes no slow first step and no waiting for input",
+            waits,
+            _IN_STEPS if bounded else _IN_ALL,
             [
                 f"The host's own time adds up to {words.duration(host_ns)}, {host_ns / subject.step_ns:.3g} times as long as "
                 f"the device's work, {words.duration(subject.step_ns)}; it includes {_includes(subject)}.{without}",
+                *([_SPAN.format(words.duration(steps_ns))] if bounded else []),
                 f"{spent}. {words.text(subject, _TO_SEE_MORE)}.",
             ],
             (_WARM_UP if first else "") + words.text(subject, host.REMEDIES),

@@ -49,6 +49,27 @@ def checks(subject: Subject) -> list[Advice]:
     ]
 
 
+def deterministic(subject: Subject) -> list[Advice]:
+    """PyTorch's deterministic algorithms are on: new memory is filled, also where it is written right after."""
+    if subject.setting("deterministic_algorithms") is not True or subject.framework != "pytorch":
+        return []
+    rows = subject.rows[(subject.rows["operator"] == "aten::fill_").fillna(False).to_numpy(bool)]
+    ns = words.time_of(rows)
+    return [
+        Advice(
+            "debugging mode",
+            "deterministic algorithms are on, so PyTorch fills all new memory before it is used",
+            ns,
+            "all fills, of which the program's own remain; what slower algorithms cost is not known from one recording",
+            [f"Fills take {words.share(subject, ns)} {subject.per}: {words.kernels(rows)}."],
+            "torch.utils.deterministic.fill_uninitialized_memory = False keeps results as they are; where runs need not be "
+            "equal, remove torch.use_deterministic_algorithms(True)",
+            "https://docs.pytorch.org/docs/stable/deterministic.html",
+            words.ids(rows),
+        )
+    ]
+
+
 def without_onednn(subject: Subject) -> list[Advice]:
     """Convolutions and products on the processor run without oneDNN."""
     if not subject.on_host or subject.setting("onednn") is not False:
@@ -125,4 +146,4 @@ def autograd(subject: Subject) -> list[Advice]:
     ]
 
 
-RULES: tuple[Rule, ...] = (checks, autograd, without_onednn, idle_threads)
+RULES: tuple[Rule, ...] = (checks, deterministic, autograd, without_onednn, idle_threads)

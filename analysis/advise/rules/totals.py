@@ -1,4 +1,4 @@
-"""PyTorch's totals, which do not show in what order kernels run: elementwise kernels that take most of it, and attention by
+"""PyTorch's totals, which do not show in what order kernels run: elementwise kernels that take much of it, and attention by
 parts.
 """
 
@@ -13,11 +13,13 @@ from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.attribution import call_totals
 from kernelscope.analysis.trace import EXECUTIONS
 
-_MOST = 0.5  # of the recording
+_MUCH, _MOST = 0.3, 0.5  # of the recording
 _NOTICEABLE = 0.05  # of these kernels' time
 # No part of a chain, or fused already
 _NO_STAGE = r"(?i)fill|zero|_foreach_|multi_tensor|_fused_|rand|dropout|distribution|::item\b|_local_scalar_dense"
+_NATIVE = r"\bat::native::"  # in names of its own kernels
 _COMPILED = r"^triton_|_fusion"  # in names of kernels
+_EXP = r"\bexp_kernel"
 _BATCHED = ("aten::bmm", "aten::baddbmm")
 _PRODUCTS = 2  # for each softmax of attention
 _LOSS = r"(?i)log_?softmax|nll|backward|cross_entropy"
@@ -25,31 +27,50 @@ _BESIDE = [f"aten::{name}{end}" for name in ("mul", "div", "add", "masked_fill",
 
 
 def elementwise(subject: Subject) -> list[Advice]:
-    """PyTorch's own elementwise kernels take most of the recording."""
+    """PyTorch's own elementwise kernels take much of the recording."""
     rows = subject.kernels(sequences.SMALL) if _is_eager(subject) else subject.rows.iloc[:0]
     operators, names = (rows[column].astype("string").fillna("") for column in ("operator", "name"))
-    own = operators.str.startswith("aten::") | (rows["library"] == "aten").fillna(False)
+    own = operators.str.startswith("aten::") | (rows["library"] == "aten").fillna(False) | names.str.contains(_NATIVE)
     own &= ~operators.isin([layouts.COPY, layouts.CONVERSION])  # transfers, perhaps, or casts, which have advice of their own
     rows = _launching(subject, rows[(own & ~(names + operators).str.contains(_NO_STAGE)).to_numpy(bool)])
     ns = words.time_of(rows)
     stages = rows[(rows["time_ns"] > _NOTICEABLE * ns).to_numpy(bool)]
-    if len(stages) < 2 or ns < _MOST * subject.step_ns:
+    if len(stages) < 2 or ns < _MUCH * subject.step_ns:
         return []
+    most = "most" if ns >= _MOST * subject.step_ns else "much"
+    scores = _of_attention(subject)
     times = stages["time_ns"].to_numpy(float) / stages["count"].to_numpy(float)
     fused = float(times.max()) * float(stages["count"].min())
     return [
         Advice(
             "fusion",
-            "most of the time are elementwise kernels, which each read and write memory",
+            f"{most} of the time are elementwise kernels, which each read and write memory",
             max(ns - fused, 0.0),
             f"if all of them are parts of one chain, which totals do not show: fused, it takes as long as its longest kernel, "
             f"{words.duration(times.max())}, each time",
-            [f"They take {words.share(subject, ns)} {subject.per}: {words.kernels(rows)}."],
-            words.text(subject, fusion.FUSE),
+            [f"They take {words.share(subject, ns)} {subject.per}: {words.kernels(rows)}.", *scores],
+            words.text(subject, fusion.FUSE)
+            + (f"; if they are of attention: {words.text(subject, fusion.ATTEND)}" if scores else ""),
             "https://docs.pytorch.org/docs/stable/torch.compiler.html",
             words.ids(rows),
             last=True,
         )
+    ]
+
+
+def _of_attention(subject: Subject) -> list[str]:
+    """Say that a softmax may be written out, as in attention by parts; nothing if the numbers of kernels do not fit one.
+
+    Each has an exponential, two reductions (the maximum and the sum) and, in attention, two products around.
+    """
+    rows = subject.kernels(sequences.SMALL)
+    number = float(rows["count"][rows["name"].astype("string").str.contains(_EXP).fillna(False).to_numpy(bool)].sum())
+    reductions, products = (float(subject.kernels((kind,))["count"].sum()) for kind in ("reduction", "gemm"))
+    if not number or min(reductions, products) < 2 * number or len(subject.kernels(("attention", "softmax"))):
+        return []
+    return [
+        f"Among them are {words.count(number)} exponentials, beside {words.count(reductions)} reductions and "
+        f"{words.count(products)} products: enough for attention computed piece by piece; totals do not show whether it is."
     ]
 
 
@@ -75,6 +96,8 @@ def attention(subject: Subject) -> list[Advice]:
     rows = rows[~names.str.contains(_LOSS).to_numpy(bool)]
     number, products = float(rows["count"].sum()), _batched(subject)
     unknown = EXECUTIONS in (subject.trace.info.get("unavailable") or {})
+    if not products and _has_batched(subject):
+        products, unknown = 1, True
     if not number or products < (1 if unknown else _PRODUCTS * number):
         return []
     small = subject.kernels(sequences.SMALL)
@@ -116,6 +139,12 @@ def _batched(subject: Subject) -> float:
     totals = subject.trace.totals
     mine = totals[((totals["table"] == "operators") & totals["name"].isin(_BATCHED)).fillna(False).to_numpy(bool)]
     return float(mine["count"].fillna(1).sum())
+
+
+def _has_batched(subject: Subject) -> bool:
+    """Return whether the device computed batched products, in a table that prints no calls of operators."""
+    own: dict[str, dict[str, int]] = subject.trace.info.get("device_own") or {}
+    return any(own.get(name, {}).get("ns") and not own[name]["calls"] for name in _BATCHED)
 
 
 RULES: tuple[Rule, ...] = (elementwise, attention)

@@ -26,6 +26,7 @@ _COPYING = (
     "each use, and types that the device lacks (float64), which the host converts; make such tensors once, on the "
     "device, in float32"
 )
+_MAY_WAIT = ", of which waiting for the device may be a part"
 _SLOW_ON_HOST = (
     "warm up before you record; if it stays as long, find which types or sizes the host computes in place of the device"
 )
@@ -163,7 +164,17 @@ def of_waits(case: DeviceCase) -> list[str]:
     ]
 
 
-def _of_operator(case: DeviceCase, name: str, host: list[float]) -> str:
+def of_copies(case: DeviceCase) -> list[str]:
+    """Return a note on an operator that copies, in which one side's host is, and the other's hardly."""
+    host = _hosts(case)
+    delta, device = host[1] - host[0], max(float(case.side(key).account.step_ns) for key in SIDES)
+    if not case.totals or not all(host) or abs(delta) < max(_GOOD_PART * device, _LEAST * max(host)) or sentence(case):
+        return []
+    name = _most_in(case, delta)
+    return [_of_operator(case, name, host, _MAY_WAIT)] if name is not None and re.search(COPIES, name) else []
+
+
+def _of_operator(case: DeviceCase, name: str, host: list[float], caveat: str = ", waits included") -> str:
     """Return that most of the host's extra time is in one operator, with what to do. host: all of each side's own time (ns)."""
     facts = [(side.facts.get("host_own") or {}).get(name) or {} for side in (case.a, case.b)]
     own = [float(one.get("ns") or 0) for one in facts]
@@ -173,7 +184,7 @@ def _of_operator(case: DeviceCase, name: str, host: list[float]) -> str:
     less = f", {words.duration(own[1 - longer])} in {other.name}" if own[1 - longer] else ""
     more = f"the host spends {words.duration(own[longer])} in {name} in {side.name}{place}{less}"
     remedy = _COPYING if re.search(COPIES, name) else _SLOW_ON_HOST
-    return f"{more}: most of the difference of its own time ({words.change(case, *host)}, waits included); try: {remedy}"
+    return f"{more}: most of the difference of its own time ({words.change(case, *host)}{caveat}); try: {remedy}"
 
 
 def _most_in(case: DeviceCase, delta: float) -> str | None:

@@ -263,7 +263,7 @@ class DeviceCase:
         if idle and self._changes_its_name(rows):
             return False
         if (rows["part"] == COMPUTE).all():
-            of_all = 0.0 if told else KERNEL_NOISE * self.busy_ns  # kernels that operators tell to be other ones are no noise
+            of_all = 0.0 if told else KERNEL_NOISE * self._varying_ns(rows)  # what operators tell to be other kernels is no noise
             least = max(of_all, (CPU_NOISE if self.on_cpus else OWN_NOISE) * own, 0.005 * self.step_ns)
         else:
             of_step = ONE_STEP_NOISE if idle and self.few else STEP_NOISE
@@ -274,6 +274,17 @@ class DeviceCase:
             return False
         sure = off is None or delta > off or self._is_the_difference(rows)
         return sure or self._outranks(rows) or (idle and self._stalls_more(rows))
+
+    def _varying_ns(self, rows: pd.DataFrame) -> int:
+        """Return the busy time beside which kernels' differences may be noise.
+
+        In totals copies do not hide whether each side computes by kernels that the other does not have.
+        """
+        alone = ((rows["a_count"] > 0) != (rows["b_count"] > 0)).to_numpy(bool)
+        other_kernels = alone.all() and (rows["a_count"] > 0).any() and (rows["b_count"] > 0).any()
+        if not self.totals or not other_kernels:
+            return self.busy_ns
+        return int(max(self.all_kernels()[f"{key}_ns"].sum() for key in SIDES))
 
     def _least_of_one(self, rows: pd.DataFrame) -> float:
         """Return the least difference that counts with one step a side, where nothing shows how rows vary."""

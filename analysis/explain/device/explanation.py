@@ -155,6 +155,7 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
     plain = [_finding(case, finding, delta, owner, bool(other_work)) for finding in findings]
     abstained, to_find_out = abstention.abstained(case, findings)
     of_faults = [] if any(one.cause == faults.CAUSE for one in findings) else faults.note(case)
+    copied = [] if programs else calls.of_copies(case)
     return {
         "schema": SCHEMA,
         "a": _side(a), "b": _side(b),
@@ -175,7 +176,7 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
         "devices": remarks.devices(case), "cut": remarks.cut(case),
         "hidden": remarks.hidden(case, findings), "calls": None if programs else calls.sentence(case),
         "host_ns": None if programs or not calls.leads(case) else [int(side.facts["host_ns"]) for side in (a, b)],
-        "notes": [*calls.of_waits(case), *remarks.notes(case, interval is not None), *of_faults],
+        "notes": [*calls.of_waits(case), *copied, *remarks.notes(case, interval is not None), *of_faults],
         "abstained": abstained, "to_find_out": to_find_out,
         "findings": plain,
         "unexplained_ns": delta - sum(one["explains_ns"] for one in plain),

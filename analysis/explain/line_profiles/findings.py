@@ -15,6 +15,8 @@ from kernelscope.analysis.explain.model import CLOSE, SIDES
 
 _CALLED, _NAMED = 3, 3
 _LEAST = 0.02  # of the longer side: a line that differs by less is no cause
+_LEAST_OF_CALLS = 0.01  # likewise, of a line that calls a function with other arguments
+_WAVERS = "Two runs of one program may differ by as much in such a line."
 _EVIDENCE = 0.2  # of a line's difference: lines of called functions that differ by less are not named
 _ALIKE = 1.2  # a line whose ratio is within this factor of that of all lines takes longer as all do
 _MOST, _FEWEST = 0.8, 3  # the share of the time, and the number of lines, that take longer as all do
@@ -88,6 +90,8 @@ def _groups(rows: Sequence[Row]) -> Iterator[list[Row]]:
 def _stands_out(group: Sequence[Row], whole_ns: int) -> bool:
     """Return whether the difference of lines is larger than that of two runs of one program."""
     delta = sum(row.delta_ns for row in group)
+    if len(group) == 1 and group[0].by_call and abs(delta) > HOST_NOISE * max(times_of(group)):
+        return abs(delta) >= _LEAST_OF_CALLS * whole_ns
     if abs(delta) < _LEAST * whole_ns:
         return False
     alike = all(row.only is None and not row.replaced and row.hits[0] == row.hits[1] for row in group)
@@ -96,7 +100,7 @@ def _stands_out(group: Sequence[Row], whole_ns: int) -> bool:
 
 def _all_alike(rows: Sequence[Row]) -> list[Row]:
     """Return the lines that take longer by one factor with equal executions, if they are most of a function; else none."""
-    equal = [row for row in rows if row.only is None and row.hits[0] == row.hits[1] and min(row.times_ns) > 0]
+    equal = [row for row in rows if row.only is None and not row.by_call and row.hits[0] == row.hits[1] and min(row.times_ns) > 0]
     totals, times = times_of(rows), times_of(equal)
     if not equal or abs(times[1] - times[0]) <= HOST_NOISE * max(times):
         return []
@@ -224,9 +228,20 @@ def _finding(group: Sequence[Row], called: Sequence[Row], loop: tuple[int, int] 
     return {
         "cause": "other line" if not same else "executions of a line" if more else "longer line",
         "title": _title(row), "explains_ns": row.delta_ns, "interval_ns": None, "share": None,
-        "confidence": "medium" if same and not more else "high", "layers": [],
-        "evidence": [*_each(row), *_work(group), *_within(row, called)], "remedy": _remedy(row, loop), "rows": [],
+        "confidence": _sure(row), "layers": [],
+        "evidence": [*_each(row), *_wavers(row), *_work(group), *_within(row, called)], "remedy": _remedy(row, loop), "rows": [],
     }  # fmt: skip
+
+
+def _sure(row: Row) -> str:
+    """Return how sure a line's difference is: two runs of a line, and of calls of one function, differ by themselves, too."""
+    if row.by_call:
+        return "medium" if abs(row.delta_ns) > HOST_NOISE * max(row.times_ns) else "low"
+    return "medium" if row.only is None and not row.replaced and row.hits[0] == row.hits[1] else "high"
+
+
+def _wavers(row: Row) -> list[str]:
+    return [_WAVERS] if row.by_call and _sure(row) == "low" else []
 
 
 def _title(row: Row) -> str:

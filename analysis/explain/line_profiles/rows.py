@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ _CHANGED = 0.6  # of two lines' characters that are the same: with fewer, one is
 _SAME_LOOP = 0.5  # of the time: if lines with this share execute more often by one factor, the loop ran more often
 
 
+# A statement that assigns the result of one call
+_CALL = re.compile(r"[\w., \[\]]+ = (?:\w+\.)*(?P<name>\w+)\((?P<arguments>.*)\)$")
 _EXCHANGED = "exchanged"
 _Operation = tuple[str, int, int, int, int]  # as difflib.SequenceMatcher's opcodes
 
@@ -63,7 +66,8 @@ class Row:
     """A line of both sides, or of one: the function it is in, and the line in A and in B.
 
     block: which lines stand at one place of the function in A and in B, so that some may replace others; None for lines that both
-    sides have, or that were only added or removed.
+    sides have, or that were only added or removed. by_call: whether they are one line only because both call
+    the same function.
     """
 
     function: str
@@ -71,6 +75,7 @@ class Row:
     b: Line
     files: tuple[str, str]
     block: int | None = None
+    by_call: bool = False
 
     @property
     def numbers(self) -> tuple[int | None, int | None]:
@@ -159,15 +164,47 @@ def pair_lines(pair: FunctionPair) -> Iterator[Row]:
     names = [one.shown if one is not None else "" for one in pair.sides]
     files = (pair.a.file if pair.a is not None else "", pair.b.file if pair.b is not None else "")
     for block, (kind, first, last, other, end) in enumerate(_with_exchanged(matcher.get_opcodes(), lines)):
-        for place in range(max(last - first, end - other)):
-            mine = Line.of(lines[0], first + place, last, statements[0])
-            its = Line.of(lines[1], other + place, end, statements[1])
-            replaced = block if kind in ("replace", _EXCHANGED) else None
+        replaced = block if kind in ("replace", _EXCHANGED) else None
+        mine_left, its_left = list(range(first, last)), list(range(other, end))
+        for one, counterpart in _same_calls(lines, statements, mine_left, its_left) if kind == "replace" and known else []:
+            mine_left.remove(one)
+            its_left.remove(counterpart)
+            mine, its = Line.of(lines[0], one, last, statements[0]), Line.of(lines[1], counterpart, end, statements[1])
+            yield Row(names[0], mine, its, files, by_call=one - first != counterpart - other or not _alike(mine, its))
+        for place in range(max(len(mine_left), len(its_left))):
+            mine = _line_at(lines[0], mine_left, place, statements[0])
+            its = _line_at(lines[1], its_left, place, statements[1])
             both = mine.number is not None and its.number is not None
             if both and (kind == _EXCHANGED or (kind == "replace" and not _alike(mine, its))):
                 yield from (Row(names[0], mine, _NONE, files, replaced), Row(names[1], _NONE, its, files, replaced))
             else:
                 yield Row(names[mine.number is None], mine, its, files, replaced)
+
+
+def _line_at(lines: Sequence[Any], places: Sequence[int], number: int, statements: Sequence[str | None]) -> Line:
+    """Return the line at the place of this number among `places`; one that is not there if they are fewer."""
+    return Line.of(lines, places[number], len(lines), statements) if number < len(places) else _NONE
+
+
+def _same_calls(
+    lines: Sequence[Sequence[Any]], statements: Sequence[Sequence[str | None]], mine: Sequence[int], its: Sequence[int]
+) -> list[tuple[int, int]]:
+    """Return the lines of two sides, by place, that alone call a function of one name and execute equally often, in one order."""
+    a, b = (
+        {place: _called(said[place]) for place in places if side[place].hits}
+        for side, said, places in zip(lines, statements, (mine, its), strict=True)
+    )
+    once = {name for name in a.values() if name and all(list(named.values()).count(name) == 1 for named in (a, b))}
+    pairs = [(place, other) for place, name in a.items() for other, its_name in b.items() if name in once and name == its_name]
+    pairs = [pair for pair in pairs if lines[0][pair[0]].hits == lines[1][pair[1]].hits]
+    places = [other for _, other in pairs]
+    return pairs if places == sorted(places) else []
+
+
+def _called(statement: str | None) -> str | None:
+    """Return the name, in lower case, of the one function or method whose result a statement assigns; None of any other."""
+    found = _CALL.match(statement or "")
+    return found["name"].lower() if found and "(" not in found["arguments"] else None
 
 
 def _with_exchanged(operations: Sequence[_Operation], lines: Sequence[Sequence[Any]]) -> list[_Operation]:

@@ -38,6 +38,7 @@ _OPERATOR_OF_PYTORCH = r"^aten::"
 _HOST = rf"^\w+(?:::\w+)+(?:\.\w+)?(?:\.\.\.)?$|^autograd::|^torch::autograd::|^\w+Backward\d*$|{CALLS}"
 _COPIES, _MEMCPY, _LAUNCH = "aten::copy_", r"^(?:cuda|hip)Memcpy(?:Async)?$", r"^(?:cuda|hip)\w*LaunchKernel"
 _LOOP = r"^(?:ProfilerStep[#*]|Optimizer\.\w+#|enumerate\(DataLoader\)#)"
+_STEP = r"^ProfilerStep[#*]"
 ANNOTATIONS = rf"{_LOOP}|^(?:## |Torch-Compiled Region|\[pl\])"
 # Operators that make a view of a tensor or query it: device time that the older profiler gives them belongs to others
 _VIEWS = (
@@ -160,6 +161,11 @@ class TableRows:
         of_host = self.name.isin(self.name[host]).to_numpy(dtype=bool) & ~alike
         result: Flags = ~self.host & (of_host | self.like(ANNOTATIONS) | self.like(_COLLECTIVES))
         return result | self._beyond_total(~self.host & ~result)
+
+    @property
+    def steps_on_device(self) -> Flags:
+        """Return which rows are steps that are projected on the device: from the first kernel of each to its last."""
+        return self.annotations & self.like(_STEP)
 
     def work(self) -> Flags:
         """Return the rows that are work: a device's, or, in tables without one, the processor's."""

@@ -81,6 +81,8 @@ def read(path: Path) -> Trace:
         trace.info["host_ns"] = sum(ns for ns in host if ns)
     if device_own := _device_own([reader.rows for reader in readers if reader.rows.device]):
         trace.info["device_own"] = device_own
+    if steps := sum(int(reader.rows.own[reader.rows.steps_on_device].sum()) for reader in readers):
+        trace.info["device_steps_ns"] = steps
     if own := _host_own([reader.rows for reader in readers if reader.rows.device]):
         trace.info["host_own"] = own
     if not len(trace.kernels) and not len(trace.totals) and not len(trace.copies):

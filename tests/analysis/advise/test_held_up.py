@@ -57,3 +57,13 @@ def test_what_other_causes_may_explain_is_no_advice(tmp_path, rows):
 def test_waits_in_calls_are_not_the_operators_own_time(tmp_path):
     waits = row("cudaStreamSynchronize", "44.000s", "44.000s", "0.000us", "1000")
     assert TITLE not in advised(tmp_path, copying(own="1.000s"), waits, device="CUDA")
+
+
+def test_kernels_that_count_leave_the_operators_own_time(tmp_path):
+    """A table of kernels, as on Intel's GPUs: the operator's row does not count, but tells the host's and the device's time."""
+    kernel = row("gemm_kernel", "0.000us", "0.000us", "78.000s", "100")
+    assert advised(tmp_path, kernel, copying())[TITLE]["saves_ns"] == 43_000_000_000
+
+
+def test_an_operator_without_work_on_the_device_is_another_topic(tmp_path):
+    assert TITLE not in advised(tmp_path, row("gemm_kernel", "0.000us", "0.000us", "78.000s", "100"), copying(device="0.000us"))

@@ -12,6 +12,7 @@ from kernelscope.analysis.advise.rules import fusion, host, inputs, joining, lay
 from kernelscope.analysis.advise.subject import STEPS, Subject
 from kernelscope.analysis.trace import Trace, conform
 from kernelscope.reports.advice import answer
+from tests.analysis.advise.test_parameters import subject as with_lines
 
 MS = 1_000_000
 
@@ -113,6 +114,19 @@ def test_threads_for_cores_that_are_free():
     assert "torch.set_num_threads(2)" in one.remedy
     assert settings.idle_threads(on_cores(0.9)) == []
     assert settings.idle_threads(on_cores(None)) != []
+
+
+@pytest.mark.parametrize(
+    ("on", "framework", "saves"), [(True, "pytorch", [3 * MS]), (False, "pytorch", []), (True, "tensorflow", [])]
+)
+def test_deterministic_algorithms_fill_memory(on, framework, saves):
+    """PyTorch fills what it is about to write; TensorFlow does not, and what slower algorithms cost is unknown."""
+    rows = [{"part": COMPUTE, "operator": name, "name": name, "count": 1.0, "ms": 3.0} for name in ("aten::fill_", "aten::mm")]
+    made = with_lines(rows, operators=[], optimizer=None, framework=framework)
+    made = replace(made, facts={**made.facts, "settings": {"deterministic_algorithms": on}})
+    found = settings.deterministic(made)
+    assert [one.saves_ns for one in found] == saves
+    assert all("fill_uninitialized_memory = False" in one.remedy for one in found)
 
 
 def test_a_busy_machine_is_told():

@@ -127,3 +127,21 @@ def test_a_device_is_called_as_its_calls_are(tmp_path, call, device):
     rows = [*ROWS, row(call, "1.000ms", "1.000ms", "0.000us", "9")]
     path.write_text(printed(NEW, rows, ("Self CPU time total: 3.000ms", "Self CUDA time total: 2.000ms")))
     assert ks.advise(path)["device"] == device
+
+
+def test_steps_on_the_device_bound_its_waits(advised):
+    """They span 7 ms, of which its work is 2 ms, though the host takes 9 ms."""
+    one = advised("9.000ms", row("ProfilerStep*", "0.000us", "0.000us", "7.000ms", "10"))["the device waits for the host"]
+    assert (one["saves_ns"], one["at_most"]) == (5_000_000, True)
+    assert "span 7.00 ms" in one["evidence"][1]
+
+
+def test_steps_longer_than_the_hosts_time_bound_nothing(advised):
+    one = advised("9.000ms", row("ProfilerStep*", "0.000us", "0.000us", "12.000ms", "10"))["the device waits for the host"]
+    assert one["saves_ns"] == 7_000_000
+    assert not any("span" in sentence for sentence in one["evidence"])
+
+
+def test_a_device_that_is_busy_in_all_steps_waits_for_nothing(advised):
+    found = advised("9.000ms", row("ProfilerStep*", "0.000us", "0.000us", "2.010ms", "10"))
+    assert "the device waits for the host" not in found

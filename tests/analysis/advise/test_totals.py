@@ -186,10 +186,50 @@ def test_elementwise_kernels_that_take_most_of_the_time(table):
     assert "torch.compile" in found["remedy"]
 
 
+def test_elementwise_kernels_that_take_much_of_the_time(table):
+    found = table(of_rope(more=[row("ampere_sgemm_128x64_tn", "0.000us", "0.000us", "60.000ms", "9")]))
+    assert found[ELEMENTWISE.replace("most", "much", 1)]["saves_ns"] == 36_000_000
+
+
+NATIVE = "void at::native::vectorized_elementwise_kernel<4, at::native::{}>(int)"
+
+
+def by_hand(exponentials=10, products=20):
+    """Kernels of an attention that a program writes out, as tools print them that know no framework."""
+    return [
+        (NATIVE.format("exp_kernel_cuda(at::TensorIteratorBase&)::{lambda()}"), "elementwise", None, exponentials, 20),
+        (NATIVE.format("BinaryFunctor<float, float, float, at::native::binary_internal::DivFunctor<float>>"), "elementwise",
+         None, 10, 30),
+        ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>(int)", "reduction", None, 20, 10),
+        ("ampere_sgemm_128x64_tn", "gemm", "f32", products, 10),
+    ]  # fmt: skip
+
+
+def test_kernels_of_pytorch_tell_the_framework():
+    result = summary(by_hand())
+    found = pieces(result)[ELEMENTWISE]
+    assert result["framework"] == "pytorch"
+    assert "torch.compile" in found["remedy"]
+    assert "scaled_dot_product_attention" in found["remedy"]
+    assert "10 exponentials, beside 20 reductions and 20 products" in found["evidence"][1]
+
+
+@pytest.mark.parametrize("kernels", [by_hand(products=19), by_hand(exponentials=11)])
+def test_too_few_products_and_sums_are_no_attention(kernels):
+    found = pieces(summary(kernels))[ELEMENTWISE]
+    assert "attention" not in found["remedy"]
+    assert len(found["evidence"]) == 1
+
+
+def test_few_kernels_of_pytorch_are_no_program_of_it():
+    few = ("void at::native::reduce_kernel<512, 1>(int)", "reduction", None, 20, 4)
+    assert summary([("mine(float*)", "elementwise", "f32", 10, 96), few])["framework"] is None
+
+
 @pytest.mark.parametrize(
     "rows",
     [
-        of_rope(more=[row("ampere_sgemm_128x64_tn", "0.000us", "0.000us", "60.000ms", "9")]),  # a smaller part
+        of_rope(more=[row("ampere_sgemm_128x64_tn", "0.000us", "0.000us", "130.000ms", "9")]),  # a smaller part
         of_rope("triton_poi_fused_add_mul_5"),
         of_rope()[:1],  # one operation
         [
@@ -232,6 +272,24 @@ def test_attention_by_parts(table):
 )
 def test_other_softmaxes_are_no_attention(table, rows):
     assert ATTENTION not in table(rows)
+
+
+def test_batched_products_whose_calls_are_not_printed(tmp_path):
+    """Without columns of the processor and of calls, the kernels count, and the operator's row tells that it ran."""
+    heading = ["Name", "Self CUDA", "Self CUDA %", "CUDA total", "CUDA time avg"]
+    product, softmax = "ampere_sgemm_128x64_tn", "void (anonymous namespace)::softmax_warp_forward<float>(int)"
+
+    def found(operator):
+        rows = [(operator, "80.000ms", "1%", "80.000ms", "8.000ms"), (product, "80.000ms", "1%", "80.000ms", "8.000ms"),
+                (softmax, "20.000ms", "1%", "20.000ms", "2.000ms")]  # fmt: skip
+        path = tmp_path / "table.txt"
+        path.write_text(printed(heading, rows))
+        return pieces(ks.advise(path))
+
+    one = found("aten::bmm")[ATTENTION]
+    assert one["saves_ns"] == 20_000_000
+    assert one["evidence"][0].startswith("Batched products and softmaxes, as attention needs")
+    assert ATTENTION not in found("aten::mm")
 
 
 # Casts
@@ -346,3 +404,38 @@ def test_the_longest_kernel_of_totals_is_named_even_if_it_is_a_small_part():
 def test_kernels_of_no_network_change_no_layout():
     kernels = [("scatter", "layout", None, 2000, 900), ("move_particles", "unknown", None, 2000, 3000)]
     assert not summary(kernels)["advice"]
+
+
+def test_rows_around_others_compute_nothing(table, tmp_path):
+    """aten::to makes a view: 4 of 964 us, which the sum below the table includes."""
+    rows = [row("aten::pow", "1.000ms", "1.000ms", "960.000us", "1"), row("aten::view", "1.000ms", "1.000ms", "4.000us", "1")]
+    table(rows, ("Self CPU time total: 1.000ms", "Self CUDA time total: 964.000us"))
+    parts = ks.advise(tmp_path / "table.txt")["parts"]
+    assert parts == [{"what": "computing", "ns": 960_000}, {"what": advice.AROUND, "ns": 4_000}]
+
+
+SHORT = ("Cijk_Ailk_Bljk_SB_MT64x64", "gemm", "f32", 20_000, 120.0)  # 6 us each
+
+
+def notes_of_short(*kernels):
+    return [note for note in summary(kernels)["notes"] if "hardly longer than a launch" in note]
+
+
+def test_many_short_kernels():
+    (note,) = notes_of_short(SHORT, ("solve(double*)", "unknown", "f32", 10, 100.0))
+    assert note.startswith("20,000 x Cijk_Ailk_Bljk_SB_MT64x64 (120 ms) takes 120 ms (55%), 6.00 µs each on average")
+    assert "in one batched call" in note
+    assert "totals do not show" in note
+
+
+@pytest.mark.parametrize(
+    "kernels",
+    [
+        [(*SHORT[:3], 9_000, 54.0)],  # not so many
+        [(*SHORT[:4], 220.0)],  # 11 us each
+        [SHORT, ("solve(double*)", "unknown", "f32", 10, 400.0)],  # a smaller part
+        [("copy", "copy", "f32", 20_000, 120.0)],
+    ],
+)
+def test_other_kernels_are_not_many_and_short(kernels):
+    assert not notes_of_short(*kernels)

@@ -29,6 +29,11 @@ _OTHER_AGE = (
     "names tell of other architectures ({0}, {1}): another device, or another version of the library; compare on one device, "
     "with one version"
 )
+# How BLAS names products by the type in which they add up
+_ADDS_UP = {"s": "float32", "d": "float64", "h": "float16", "i": "int32"}
+_NAMED_BY_TYPE = r"(?:^|[_\W\d])([sdhi])gemm(?=_|\b)"
+_TYPES = "Their names tell that products add up in {0} in {1}, and in {2} in {3}."
+_ADD_UP = "in {0}: add up in {1}, as {2} does, if the results allow it (the compute type of the call chooses the kernel)"
 _ONEDNN = "{0} uses oneDNN (mkldnn), which takes float32 and bfloat16, contiguous or channels-last, and does not take double"
 _ON_CPU = "compare types, layouts and versions of the libraries"
 _LIBRARY = "a library's matrix product (cuBLAS, hipBLASLt, CUTLASS) in {0}, as in {1}"
@@ -78,7 +83,7 @@ def _replaced(case: DeviceCase, kinds: Collection[str], cause: str, what: str) -
     if min(counts.values()) < 0.8 * max(counts.values()):
         return  # other work, not another way to do it
     sure = "medium" if case.totals else "high"  # totals have no sizes, so the work may differ
-    title, said = _title(case, mine, what), [*implementations.sentences(case, mine), *words.both(case, mine)]
+    title, said = _title(case, mine, what), [*implementations.sentences(case, mine), *_types(case, mine), *words.both(case, mine)]
     yield DeviceFinding(cause, title, mine["row"].tolist(), sure, said, _remedy(case, mine), structural=True)
 
 
@@ -91,6 +96,21 @@ def _title(case: DeviceCase, rows: pd.DataFrame, what: str) -> str:
     if implementations.are_onednn(rows):
         return f"{what} by another implementation ({implementations.told(case, rows)}): {words.of_rows(case, rows)}"
     return f"{what} by other kernels: {words.of_rows(case, rows)}"
+
+
+def _types(case: DeviceCase, rows: pd.DataFrame) -> list[str]:
+    """Return a sentence on the types in which products add up, if names of both sides tell two."""
+    told = {key: _adds_up(rows, key) for key in SIDES}
+    if None in told.values() or told["a"] == told["b"]:
+        return []
+    return [_TYPES.format(told["a"], case.a.name, told["b"], case.b.name)]
+
+
+def _adds_up(rows: pd.DataFrame, key: str) -> str | None:
+    """Return the one type in which a side's products add up, as all of their names tell; None if they do not."""
+    names = rows.loc[(rows[f"{key}_count"] > 0).to_numpy(bool), "name"].astype("string")
+    letters = set(names.str.extract(_NAMED_BY_TYPE)[0].fillna(""))
+    return _ADDS_UP.get(letters.pop()) if len(letters) == 1 else None
 
 
 def _remedy(case: DeviceCase, rows: pd.DataFrame) -> str:
@@ -107,6 +127,8 @@ def _remedy(case: DeviceCase, rows: pd.DataFrame) -> str:
         return words.remedy(case, _CONVOLUTION, slow)
     if rows.loc[(rows[f"{fast}_count"] > 0).to_numpy(bool), "name"].str.contains(r"mkldnn::_linear_pointwise").any():
         return _PREPACKED.format(slower, faster)
+    if _types(case, rows):
+        return _ADD_UP.format(slower, _adds_up(rows, fast), faster)
     ages = [_architectures(rows, key) for key in SIDES]
     if all(ages) and not ages[0] & ages[1]:
         return _OTHER_AGE.format(*(" and ".join(sorted(age)) for age in ages))

@@ -16,6 +16,15 @@ _ATTENTION = r"^aten::(?:scaled_dot_product_attention|_\w*_attention)"
 _BATCHED = r"^aten::b(?:addb)?mm$"
 _ANY = "a kernel that computes all of attention at once (flash attention): cuDNN, FlashAttention, xFormers"
 _AS_OTHER = "leave attention as it is on the faster side, or try another version, type or head size"
+_EXPONENTIALS = r"(?i)\bexp_kernel|^aten::exp_?$"  # of a softmax that the program computes in parts
+_GENERATED = r"(?i)^triton_\w*_exp2?(?:_|$)"  # a compiler's kernel for what is around a fused attention, as in its gradients
+_PARTS = ("elementwise", "reduction", "copy", "cast", "random")  # kinds that grow with the scores
+_GREW = 10.0  # times as long: in totals, kernels that work on the scores, too
+_IN_PARTS = (
+    "{0} has exponentials ({1} x) and reductions ({2} x) of its own, as of a softmax in parts, which write the scores to memory."
+)
+_NO_PRODUCTS = "Products are left out: which of them are attention's is unknown."
+_MAY_BE_OTHERS = "The rest is small kernels that only {0} has or that take far longer there; some of them may be no attention."
 _SHARED = 0.5  # of a kernel's executions that both sides have: it is mostly other work, and none of its time is attention's
 _REPLACED = 0.5  # of a kernel an attention must be gone; of tables that were cut, which lack some of them, fewer
 _REPLACED_OF_CUT = 0.3
@@ -68,6 +77,7 @@ def _unfused(case: DeviceCase, rows: pd.DataFrame) -> Iterator[DeviceFinding]:
         fewer = fewer[(fewer[f"{fused}_count"] <= _SHARED * fewer[f"{other}_count"]).to_numpy(bool)]
     told = _by_operators(case, fewer, (fused, other), many)
     if not (fewer["kind"] == "softmax").any() and not told:
+        yield from _in_parts(case, rows, fewer, (fused, other))
         return  # it does not replace any softmax: other work, not another algorithm
     alone, called = float(rows[f"{fused}_ns"].sum()), _called(rows, fused)
     single = rows[f"{fused}_dtype"].isin(["f32", "tf32"]).all()
@@ -82,6 +92,41 @@ def _unfused(case: DeviceCase, rows: pd.DataFrame) -> Iterator[DeviceFinding]:
     how = f"in {case.side(fused).name}: {_TO_16_BITS}" if slower and single else _AS_OTHER if slower else remedy(case)
     here = rows["row"].tolist()
     yield DeviceFinding("attention algorithm", title, here, sure, sentences, how, structural=True, told=told is not None)
+
+
+def _in_parts(case: DeviceCase, rows: pd.DataFrame, fewer: pd.DataFrame, sides: tuple[str, str]) -> Iterator[DeviceFinding]:
+    """One side computes attention in fused kernels, and the other its softmax in parts: exponentials and reductions.
+
+    rows: the fused kernels; fewer: what may replace them; sides: which has the fused kernels, and the other.
+    """
+    fused, other = sides
+    many = float(rows[f"{fused}_count"].min())
+    names = fewer["name"].astype("string")
+    counts = [
+        float(fewer.loc[mine.fillna(False).to_numpy(bool), f"{other}_count"].sum())
+        for mine in (names.str.contains(_EXPONENTIALS), fewer["kind"] == "reduction")
+    ]
+    if case.by_operators or min(counts) < _REPLACED * many or counts[1] < counts[0]:
+        return  # a softmax reduces at least as often: its largest value, and the sum
+    small = case.kernels(_PARTS)
+    generated = small["name"].str.contains(_GENERATED).fillna(False) & (small[f"{other}_count"] <= 0)
+    grew = case.totals & (small[f"{other}_ns"] > _GREW * small[f"{fused}_ns"]) & (small[f"{fused}_count"] > 0)
+    parts = fewer[fewer["kind"].isin(_PARTS).to_numpy(bool)] if case.totals else fewer
+    mine = pd.concat([rows, parts, small[(generated | grew).to_numpy(bool)]]).drop_duplicates("row")
+    here, apart, alone = case.side(fused).name, case.side(other).name, float(rows[f"{fused}_ns"].sum())
+    title = f"attention: {here} computes it in one {_called(rows, fused)}, {apart} in parts: {words.of_rows(case, mine)}"
+    sentences = [
+        _IN_PARTS.format(apart, *map(words.count, counts)), *([_NO_PRODUCTS] if case.totals else []),
+        f"The fused kernels alone take {words.duration(alone)} in {here}. {_MAY_BE_OTHERS.format(apart)}",
+        *words.both(case, mine),
+    ]  # fmt: skip
+    how = _AS_OTHER if words.slower(case, mine)[0] == fused else f"in {apart}: {_of_its_names(case, mine)}"
+    yield DeviceFinding("attention algorithm", title, mine["row"].tolist(), "medium", sentences, how, structural=True)
+
+
+def _of_its_names(case: DeviceCase, rows: pd.DataFrame) -> str:
+    """Return how to compute attention in one kernel, as PyTorch does if its own kernels are among these."""
+    return _REMEDY if rows["name"].str.contains("at::native::", regex=False).fillna(False).any() else remedy(case)
 
 
 def _of_rest(case: DeviceCase, fewer: pd.DataFrame, alone: float, sides: tuple[str, str]) -> list[str]:

@@ -12,7 +12,7 @@ from kernelscope.analysis.accounting.device_account import COPY, is_host_timed
 from kernelscope.analysis.attribution import call_totals
 from kernelscope.analysis.explain.device import calls, compiled, words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
-from kernelscope.analysis.explain.device.causes import precision
+from kernelscope.analysis.explain.device.causes import faults, precision
 
 BETWEEN = ("host to device", "device to host", "host to host", "unified memory")
 UNTOLD = "other"  # in a table of operators: between host and device, in a direction that it does not show
@@ -36,7 +36,15 @@ _PREFETCH = "cudaMemPrefetchAsync and cudaMemAdvise, so that data moves before i
 _AHEAD = 4.0  # times as many moves of pages: on page faults, where the other side moves them ahead in large pieces
 _MOVED_AHEAD = (
     "{0} moves its data in few large pieces, as ahead of its use, and {1} on page faults, whose waits are part of its kernels' "
-    "time: compare the sums; let {0} move data while kernels run (cudaMemPrefetchAsync on a stream of its own)"
+    "time: compare the sums; let {0} move data while kernels run, on a stream of its own"
+)
+_PREFETCHED = (
+    "{0} moves data ahead already (cudaMemPrefetchAsync): move no more than kernels read, compute initial values on the device, "
+    "and move data while other kernels run"
+)
+_PINNED_ALREADY = (
+    "see that these copies use the pinned memory that {0} allocates already; then asynchronous copies on a stream of their own, "
+    "and data that stays on the device"
 )
 _MANY, _TIMES, _SHORT_NS = 50, 2.0, 20_000  # so many copies, so many times the other side's, so short: their number counts
 _FEWER = "let {0} copy no more than {1}: only data that the device does not have yet"
@@ -298,7 +306,9 @@ def _remedy(case: DeviceCase, rows: pd.DataFrame, slow: str) -> str:
     if set(copies["kind"]) == {"unified memory"}:
         counts = {key: float(copies[f"{key}_count"].sum()) for key in SIDES}
         ahead = 0 < _AHEAD * counts[slow] < counts[fast]
-        return _MOVED_AHEAD.format(case.side(slow).name, case.side(fast).name) if ahead else _PREFETCH
+        if ahead:
+            return _MOVED_AHEAD.format(case.side(slow).name, case.side(fast).name)
+        return _PREFETCHED.format(case.side(slow).name) if faults.prefetches(case.side(slow).trace) else _PREFETCH
     if set(copies["kind"]) == {"device to host"} and not copies[f"{fast}_count"].sum() and copies[f"{slow}_count"].sum() > 1:
         return _KEEP
     if min(moved.values()) > 0 and moved[slow] > _MORE * moved[fast]:
@@ -309,13 +319,20 @@ def _remedy(case: DeviceCase, rows: pd.DataFrame, slow: str) -> str:
         return _TIMELINE
     times = [float(copies[f"{key}_duration_ns"].sum()) for key in (slow, fast)]
     if not any(moved.values()) and (copies["a_count"] == copies["b_count"]).all() and times[0] > _FAR_LONGER * times[1] > 0:
-        return _IF_MORE.format(words.remedy(case, _PIN, slow))
+        return _IF_MORE.format(_pinning(case, slow))
     if (
         len(copies)
         and _pageable(copies, slow) < _SAME_BYTES
         and copies["name"].fillna("").str.contains("pinned", case=False).any()
     ):
         return _OVERLAP
+    return _pinning(case, slow)
+
+
+def _pinning(case: DeviceCase, slow: str) -> str:
+    """Return that copies need pinned memory, or, if calls of totals allocate some already, that they use it."""
+    if case.totals and calls.makes(case.side(slow), call_totals.PINNED):
+        return _PINNED_ALREADY.format(case.side(slow).name)
     return words.remedy(case, _PIN, slow)
 
 
@@ -341,10 +358,24 @@ def _of_narrower_types(case: DeviceCase, rows: pd.DataFrame) -> list[str]:
 
 
 def _moved(case: DeviceCase, rows: pd.DataFrame) -> list[str]:
-    """Return a sentence on the number of bytes copied, if known."""
+    """Return a sentence on the number of bytes copied, if known, of the sides that copy, with the rates if both are known."""
     if not rows["a_bytes"].sum() and not rows["b_bytes"].sum():
         return []
-    return [f"They move {_bytes(rows, 'a')} in {case.a.name}, {_bytes(rows, 'b')} in {case.b.name}."]
+    copies = rows[(rows["part"] == COPY).to_numpy(bool)]
+    there = [key for key in SIDES if copies[[f"{key}_count", f"{key}_duration_ns", f"{key}_bytes"]].to_numpy(float).any()]
+    rates = {key: _rate(copies, key) for key in there}
+    known = len(rates) == len(SIDES) and all(rates.values())
+    said = [f"{_bytes(rows, key)} in {case.side(key).name}{f' ({rates[key]})' if known else ''}" for key in there]
+    return [f"They move {', '.join(said)}."]
+
+
+def _rate(copies: pd.DataFrame, key: str) -> str | None:
+    """Return the bytes per second of a side's copies; None unless the bytes and the time of all of them are known."""
+    mine = copies[(copies[f"{key}_count"] > 0).to_numpy(bool)]
+    took, moved = mine[f"{key}_duration_ns"], mine[f"{key}_bytes"]
+    if mine.empty or float(took.min()) <= 0 or float(moved.min()) <= 0:
+        return None
+    return f"{size(float(moved.sum()) / float(took.sum()) * 1e9)}/s"
 
 
 def _bytes(rows: pd.DataFrame, key: str) -> str:

@@ -18,6 +18,7 @@ _SHARE = 0.5  # of the difference in kernel time, by which the time of page faul
 _NOTED = 0.1  # of the difference of the steps
 _AS_OFTEN = 0.02  # by which counts of the same kernels may differ
 _PREFETCH = "cudaMemPrefetchAsync"
+_PREFETCHES = r"^(?:cuda|cu|hip)MemPrefetchAsync"
 _REMEDY = f"{_PREFETCH} before the kernel (and after it for the host), cudaMemAdvise, or cudaMalloc with explicit copies"
 _REST = f"{_PREFETCH} of all that the kernel touches, its results too; cudaMemAdvise, or cudaMalloc with explicit copies"
 _FAR = 2.0  # times as long: kernels that wait for page faults
@@ -101,7 +102,8 @@ def within(case: DeviceCase, rows: pd.DataFrame) -> tuple[str, str] | None:
     rest = ", ".join(f"{words.duration(ns)} in {name}" for name, ns in left.items())
     sentence = f"Most of its time is page faults of unified memory: {told}; without them it would take about {rest}."
     where = "on both sides" if len(covered) > 1 else f"in {slower}"
-    return sentence, f"{where}: {_REMEDY}; then compare again"
+    ahead = any(prefetches(side.trace) for side in (case.a, case.b) if side.name in covered)
+    return sentence, f"{where}: {_REST if ahead else _REMEDY}; then compare again"
 
 
 def _moves(trace: Trace) -> tuple[int, float]:
@@ -172,8 +174,13 @@ def remedy(trace: Trace) -> str:
     """Return the remedy; if the program already prefetches, it is to prefetch all data."""
     if evicted(trace):
         return _FITS
+    return _REST if prefetches(trace) else _REMEDY
+
+
+def prefetches(trace: Trace) -> bool:
+    """Return whether the program already moves unified memory ahead of its use."""
     names = pd.concat([trace.calls["name"].astype("string"), trace.totals["name"].astype("string")])
-    return _REST if names.str.startswith(_PREFETCH).fillna(False).any() else _REMEDY
+    return bool(names.str.contains(_PREFETCHES).fillna(False).any())
 
 
 def groups(one: PageFaults) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.accounting.device_account import COPY
@@ -74,6 +75,13 @@ _IN_FULL = (
 _SAME_GRID = "grids are the same: compare code, inputs and the data's location; Nsight Compute shows what a kernel waits for"
 _OTHER_GRID = "grids differ: compare sizes, and how the work is divided into blocks"
 _MORE_OFTEN = "find out why it is launched more often: a longer loop, smaller pieces, or work that is done again"
+_ONLY_ONES = (
+    "Each is nearly all that its side computes, and the other side does not have it; no name or size tells that they do the same."
+)
+_IF_THE_SAME = (
+    "see whether both do the same; if they do, compare how many bytes each reads and writes (types, texture memory, tiles), "
+    "and then the code of {0}"
+)
 _OPERATOR = re.compile(r"::|^(?:cuda|hip|cu)[A-Z]|^Mem(?:cpy|set)|Backward\d*$|[#\[(]|^(?:Torch-)?Compiled")
 _OWN_TIME = (
     "It is a range or function of the program's own. This is its time outside of operators: Python, NumPy, loading, compiling."
@@ -102,6 +110,7 @@ _MOSTLY = 0.5  # of a kernel's difference, due to more executions
 def by_kind(case: DeviceCase) -> Iterator[DeviceFinding]:
     """Yield a finding for each kind of kernel (all convolutions together if they move alike), then for the small ones left."""
     yield from _as_often(case)
+    yield from _possibly_same(case)
     for name in _own(case.kernels()):
         rows = case.kernels()
         yield _of_one(case, rows[(rows["name"].map(words.kernel) == name).to_numpy(bool)])
@@ -142,6 +151,42 @@ def _as_often(case: DeviceCase) -> Iterator[DeviceFinding]:
             title = f"{only} {puts['name'].iloc[0]} and {sorts['name'].iloc[0]}, called {number} times each: {took}"
             here = mine["row"].tolist()
             yield DeviceFinding("indexing", title, here, "medium", [_SORTED, *words.both(case, mine)], _INDEXING)
+
+
+def _possibly_same(case: DeviceCase) -> Iterator[DeviceFinding]:
+    """Yield a finding if each side computes mostly in one kernel that the other lacks, executed as often, besides fills.
+
+    Its kind may tell that it is other work: a product is no sum.
+    """
+    if not case.totals or not case.counts or case.by_operators or case.of_functions or any(map(case.is_cut, SIDES)):
+        return
+    rows = case.kernels()
+    fills = np.array([_fills(name) for name in rows["name"]], dtype=bool)
+    rows = rows[~((rows["kind"] == "copy").fillna(False).to_numpy(bool) | fills)]
+    alone = [rows[((rows[f"{key}_count"] > 0) & (rows[f"{other}_count"] <= 0)).to_numpy(bool)]
+             for key, other in (SIDES, SIDES[::-1])]  # fmt: skip
+    if [len(part) for part in alone] != [1, 1] or any(part["kind"].isin(MAIN).any() for part in alone):
+        return
+    if alignment.like_named(*alone):
+        return  # names tell more
+    pair, whole = pd.concat(alone), case.all_kernels()
+    named = {name for one in case.replaced for name in one.a | one.b}
+    mostly = all(float(pair[f"{key}_ns"].sum()) >= _MOST * float(whole[f"{key}_ns"].sum()) for key in SIDES)
+    if pair["a_count"].sum() != pair["b_count"].sum() or not mostly or pair["name"].isin(named).any():
+        return
+    _, slower, _, _ = words.slower(case, pair)
+    names = [f"{words.kernel(part['name'].iloc[0])} in {case.side(key).name}" for key, part in zip(SIDES, alone, strict=True)]
+    title = (
+        f"possibly the same work by another kernel ({', '.join(names)}): {words.of_rows(case, pair)}, "
+        f"{words.executions_of(case, pair)}"
+    )
+    remedy = _IF_THE_SAME.format(slower)
+    yield DeviceFinding("possibly the same work", title, pair["row"].tolist(), "low", [_ONLY_ONES], remedy)
+
+
+def _fills(name: object) -> bool:
+    """Return whether a kernel's name tells that it only sets memory."""
+    return bool(alignment.words_of(name) & {"fill", "memset"})
 
 
 def _halves(case: DeviceCase, rows: pd.DataFrame) -> set[str]:

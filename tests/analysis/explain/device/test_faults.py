@@ -215,6 +215,14 @@ def test_the_side_that_moves_pages_ahead_is_not_told_to_prefetch():
     assert remedy.startswith("B moves its data in few large pieces, as ahead of its use, and A on page faults")
 
 
+@pytest.mark.parametrize("call", ["cudaMemPrefetchAsync", "cudaMalloc"])
+def test_a_side_that_prefetches_is_not_told_to(call):
+    a, b = moving(400, (0, 0), (24, 665)), moving(400, (4, 1317), (24, 664))
+    b.totals = conform("totals", [{"table": "calls", "name": call, "count": 2, "duration_ns": 675_000}])
+    remedy = findings(a, b)["copies between host and device"]["remedy"]
+    assert remedy.startswith("B moves data ahead already" if call != "cudaMalloc" else "cudaMemPrefetchAsync and cudaMemAdvise")
+
+
 def test_kernels_that_mostly_wait_for_faults_on_both_sides():
     found = findings(totals({"add": (1, 4200)}, 12, 3300), totals({"add": (1, 3600)}, 12, 3500))["slower kernels"]
     assert found["title"].startswith("add, which mostly waits for page faults of unified memory, takes 1.17 times as long in A")

@@ -113,3 +113,33 @@ def test_waits_that_make_the_host_s_time_differ_are_a_note(explained, waits, tol
         note for note in result["notes"] if "waiting for the device (cudaDeviceSynchronize: 273 ms in A, 140 ms in B)" in note
     ]
     assert bool(notes) is told
+
+
+# --- copies on the host beside a device that differs more -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("name", "slow_ms", "fast_ms", "told"),
+    [
+        ("aten::copy_", 620, 2, True),
+        ("aten::copy_", 620, 200, False),
+        ("aten::copy_", 60, 2, False),
+        ("aten::sum", 620, 2, False),
+    ],
+    ids=["one side", "both sides", "short", "no copy"],
+)
+def test_copies_in_which_one_side_s_host_is_are_a_note(explained, turned, name, slow_ms, fast_ms, told):
+    """The device takes 875 and 206 ms: 669 ms more, and the host 644 ms."""
+    sides = (
+        (kernels(875, [row(name, slow_ms, 0, 2854)]), slow_ms + 53),
+        (kernels(206, [row(name, fast_ms, 0, 4474)]), fast_ms + 27),
+    )
+    result = explained(*(sides[::-1] if turned else sides))
+    said = [note for note in result["notes"] if "the host spends" in note]
+    assert result["calls"] is None
+    assert bool(said) is told
+    slower, faster = ("B", "A") if turned else ("A", "B")
+    if told:
+        assert said[0].startswith(f"the host spends 620 ms in aten::copy_ in {slower}, 2.00 ms in {faster}: most of")
+        assert "of which waiting for the device may be a part); try: find what triggers these copies" in said[0]

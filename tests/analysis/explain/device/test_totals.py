@@ -194,6 +194,43 @@ def test_copies_in_one_direction_are_told_without_those_in_the_other(explained):
     assert first["remedy"].startswith("do not fetch results in each step")
 
 
+BY_SIZE = """
+CUDA Memory Operation Statistics (by time):
+
+ Time(%)  Total Time (ns)  Count  Average (ns)  Minimum (ns)  Maximum (ns)  StdDev (ns)      Operation
+ -------  ---------------  -----  ------------  ------------  ------------  -----------  ------------------
+   100.0        {ns}          10     1000000.0       1000000       1000000          0.0  [CUDA memcpy HtoD]
+
+CUDA Memory Operation Statistics (by size):
+
+ Total (MB)  Count  Average (MB)  Minimum (MB)  Maximum (MB)  StdDev (MB)      Operation
+ ----------  -----  ------------  ------------  ------------  -----------  ------------------
+   {mb}         10        10.000        10.000        10.000        0.000  [CUDA memcpy HtoD]
+"""
+KERNELS = """CUDA Kernel Statistics:
+
+ Time(%)  Total Time (ns)  Instances  Average (ns)  Minimum (ns)  Maximum (ns)  StdDev (ns)   Name
+ -------  ---------------  ---------  ------------  ------------  ------------  -----------  -------
+   100.0         10000000         10     1000000.0       1000000       1000000          0.0  saxpy
+"""
+
+
+@pytest.mark.parametrize(
+    ("a", "said"),
+    [
+        (BY_SIZE.format(ns=10_000_000, mb="100.000"), "They move 100 MB in A (10.0 GB/s), 100 MB in B (2.50 GB/s)."),
+        ("", "They move 100 MB in B."),
+    ],
+    ids=["rates", "none in A"],
+)
+def test_bytes_are_told_with_their_rates_and_only_of_the_sides_that_copy(tmp_path, a, said):
+    paths = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    for path, copied in zip(paths, (a, BY_SIZE.format(ns=40_000_000, mb="100.000")), strict=True):
+        path.write_text(KERNELS + copied)
+    (found,) = ks.explain(*paths)["findings"]
+    assert said in found["evidence"]
+
+
 @pytest.mark.parametrize(("ms", "named"), [(312.0, False), (200.0, True)])
 def test_as_many_copies_of_unknown_sizes_vary_from_run_to_run(explained, ms, named):
     result = explained(([*SAXPY, (DTOH, 1001, 335.0)], []), ([*SAXPY, (DTOH, 1001, ms)], []))

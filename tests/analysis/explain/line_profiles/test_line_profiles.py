@@ -276,3 +276,46 @@ def test_executions_that_line_profiler_does_not_see_are_no_gain(tmp_path):
     assert saved["own_cost"] is None
     long = [(text, hits, 100 * ms) for text, hits, ms in before]  # 20 µs each are not line_profiler's
     assert explained(written(tmp_path, "d", table("f", 1, *long)), first)["own_cost"] is None
+
+
+FORMULA = [("m = smf.mixedlm(formula, data)", 1, 33), ("r = m.fit()", 1, 1055)]
+MATRIX = [("elif kind == 1:", 1, 0), ("model = sm.MixedLM(y, X)", 1, 17), ("result = model.fit()", 1, 957)]
+
+
+def test_lines_that_call_the_same_are_paired_within_a_replaced_block(tmp_path):
+    """fit: 957 - 1,055 ms, less than two runs may differ by; MixedLM: 17 - 33 ms."""
+    result = explained(written(tmp_path, "a", table("f", 1, *FORMULA)), written(tmp_path, "b", table("f", 1, *MATRIX)))
+    assert [(one["explains_ns"], one["confidence"]) for one in result["findings"]] == [
+        (-98_000_000, "low"),
+        (-16_000_000, "medium"),
+    ]
+    assert "`r = m.fit()`, 1.05 s in A; `result = model.fit()`, 957 ms in B" in result["findings"][0]["title"].replace(
+        "1.06", "1.05"
+    )
+    assert not any("replaced" in one["title"] for one in result["findings"])
+
+
+def test_a_line_whose_arguments_changed_is_a_changed_line(tmp_path):
+    sides = [[(f"loader = DataLoader(data, num_workers={n})", 1, ms)] for n, ms in ((0, 1000), (4, 300))]
+    a, b = (written(tmp_path, name, table("f", 1, *lines)) for name, lines in zip("ab", sides, strict=True))
+    (found,) = explained(a, b)["findings"]
+    assert (found["explains_ns"], found["confidence"]) == (-700_000_000, "high")
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        [("elif kind == 1:", 1, 0), ("results = library.solve_all(groups)", 1, 974)],  # another function
+        [("elif kind == 1:", 1, 0), ("outcome_of_all_groups = estimators_of_groups.fit()", 40, 974)],  # as a loop does
+        [
+            ("outcome_of_all_groups = estimators_of_groups.fit()", 1, 400),
+            ("outcome_of_others = estimators_of_others.fit()", 1, 574),
+        ],
+    ],
+    ids=["other function", "more often", "twice"],
+)
+def test_lines_that_may_be_other_work_are_a_replaced_block(tmp_path, after):
+    before = [("answer, _ = prepared(formula, data).fit()", 1, 1), ("r = m.fit()", 1, 1255)]
+    result = explained(written(tmp_path, "a", table("f", 1, *before)), written(tmp_path, "b", table("f", 1, *after)))
+    assert len(result["findings"]) == 1
+    assert "replaced by" in result["findings"][0]["title"]
