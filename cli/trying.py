@@ -17,7 +17,7 @@ from kernelscope.analysis.confirm.result import UNCHANGED
 from kernelscope.analysis.confirm.runs import TrialRun, read, restarts
 from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.inside.launching.options import ProfileOptions
-from kernelscope.tracer.inside.plan import RECORDED_VARIABLES, combined
+from kernelscope.tracer.inside.plan import RECORDED_VARIABLES
 from kernelscope.tracer.outside import trials
 from kernelscope.tracer.outside.errors import ChildError
 from kernelscope.tracer.outside.trials import Trial
@@ -39,7 +39,7 @@ class TriedProgram(ABC):
         made = [one.intervention for one in changes]
         variables: dict[str, str] = {}
         for one in made:
-            variables = combined(variables, one.variables)
+            variables = interventions.combined(variables, one.variables)
         return Trial(name, [*self.noting(), *(change for one in made for change in one.changes)], variables)
 
     def noting(self) -> Sequence[str]:
@@ -66,6 +66,11 @@ class TriedProgram(ABC):
             yield
         finally:
             os.environ.update(more)
+
+    def as_recorded(self, trial: Trial) -> Trial:
+        """Return the trial in the environment of the recording: variables for speed that it set are part of the program."""
+        recorded = {name: value for name, value in self.record.get("variables", {}).items() if value != HIDDEN}
+        return replace(trial, variables=interventions.combined(recorded, trial.variables))
 
     def whole(self, trial: Trial, folder: Path) -> Path:
         """Record all passes of the program with a trial's changes; return the run folder."""
@@ -103,19 +108,14 @@ class TriedScript(TriedProgram):
         """Run trials in turns, each in its own process."""
         options = ProfileOptions(mode=self.record["options"]["mode"])
         with contextlib.chdir(self.directory):
-            folders = trials.rounds(self.command, [self._as_recorded(one) for one in several], count, folder, options, _said)
+            folders = trials.rounds(self.command, [self.as_recorded(one) for one in several], count, folder, options, _said)
         return {name: [read(path) for path in mine] for name, mine in folders.items()}
 
     def recorded(self, trial: Trial, folder: Path) -> Path:
         """Record all passes."""
         with contextlib.chdir(self.directory):
             options = ProfileOptions(mode=self.record["options"]["mode"])
-            return trials.whole(self.command, self._as_recorded(trial), folder, options)
-
-    def _as_recorded(self, trial: Trial) -> Trial:
-        """Return the trial in the environment of the recording: variables for speed that it set are part of the program."""
-        recorded = {name: value for name, value in self.record.get("variables", {}).items() if value != HIDDEN}
-        return replace(trial, variables=combined(recorded, trial.variables))
+            return trials.whole(self.command, self.as_recorded(trial), folder, options)
 
     def seconds(self) -> float:
         """Return how long a run of the unchanged program takes; run it once before the trials."""
@@ -127,12 +127,12 @@ class Workload(TriedProgram):
 
     def runs(self, several: Sequence[Trial], folder: Path, count: int) -> Runs:
         """Run trials in turns, window by window, in `count` restarts; the workload checks its own results."""
-        folders = trials.session(self.record, self.path, several, count, folder, _said)
+        folders = trials.session(self.record, self.path, [self.as_recorded(one) for one in several], count, folder, _said)
         return {name: restarts(path) for name, path in folders.items()}
 
     def recorded(self, trial: Trial, folder: Path) -> Path:
         """Record the same passes as the workload's recording has."""
-        return trials.whole_workload(self.record, self.path, trial, folder, _said)
+        return trials.whole_workload(self.record, self.path, self.as_recorded(trial), folder, _said)
 
     def seconds(self) -> float:
         """Return how long a restart takes, at most: 5 s to start, and one and a half times its steps."""

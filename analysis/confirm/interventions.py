@@ -30,6 +30,7 @@ PYTORCH, TENSORFLOW, MXNET, JAX, CNTK = "pytorch", "tensorflow", "mxnet", "jax",
 ONE_NODE, WIDE_VECTORS = "one-node", "wide-vectors"
 _NODES = Path("/sys/devices/system/node")  # memory nodes: machines with several sockets have several
 _PROCESSORS = Path("/proc/cpuinfo")
+SEPARATORS = {"XLA_FLAGS": " ", "PYTORCH_CUDA_ALLOC_CONF": ",", "MALLOC_CONF": ","}  # of variables that hold several settings
 GENERAL = "settings"  # the topic of changes that are tried on every program
 # Changes that record losses or outputs, which results are compared by
 VALUES = {
@@ -199,6 +200,16 @@ def heaps() -> tuple[Intervention, ...]:
     """Return the changes that replace the C library's allocator, one for each allocator installed on this machine."""
     found = {name: find_library(library) for name, library in _HEAPS.items()}
     return tuple(_setting(name, (), (GENERAL,), {"LD_PRELOAD": file}) for name, file in found.items() if file is not None)
+
+
+def combined(variables: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with more of them; those that hold several settings keep theirs, of two values the later counts."""
+    both = {
+        name: variables[name] + SEPARATORS[name] + value
+        for name, value in more.items()
+        if name in SEPARATORS and variables.get(name)
+    }
+    return {**variables, **more, **both}
 
 
 def of_framework(framework: str) -> list[Intervention]:

@@ -10,11 +10,11 @@ from typing import Any
 
 from kernelscope.analysis.confirm import verdicts
 from kernelscope.analysis.confirm.candidates import Candidate, Claim
+from kernelscope.analysis.confirm.interventions import SEPARATORS
 from kernelscope.analysis.confirm.runs import TrialRun
 from kernelscope.analysis.confirm.verdicts import CONFIRMED, FAILED, NOT_MET, PARTLY, Seen
 from kernelscope.analysis.recordings import core_use
 from kernelscope.analysis.recordings.run import WHOLE
-from kernelscope.tracer.inside.plan import SEPARATORS
 
 SCHEMA = "kernelscope/confirm/1"
 UNCHANGED = "unchanged"

@@ -82,7 +82,7 @@ def test_what_helps_is_confirmed_and_what_does_nothing_is_not(recorded: Path) ->
 def test_a_recording_s_variables_are_the_trials_own_but_for_what_a_change_sets(tmp_path: Path) -> None:
     record = {"variables": {"ONEDNN_MAX_CPU_ISA": "SSE41", "OMP_NUM_THREADS": "1", "TOKEN": HIDDEN}}
     program = TriedScript(3, tmp_path, record, tmp_path, ["python", "train.py"])
-    trial = program._as_recorded(Trial("all-instructions", (), {"ONEDNN_MAX_CPU_ISA": "DEFAULT"}))
+    trial = program.as_recorded(Trial("all-instructions", (), {"ONEDNN_MAX_CPU_ISA": "DEFAULT"}))
     assert trial.variables == {"ONEDNN_MAX_CPU_ISA": "DEFAULT", "OMP_NUM_THREADS": "1"}
 
 

@@ -52,17 +52,6 @@ RECORDED_VARIABLES = (
     "TORCHDYNAMO_DISABLE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "XLA_FLAGS", "XLA_PYTHON_CLIENT_ALLOCATOR",
     "XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_PREALLOCATE",
 )  # fmt: skip
-SEPARATORS = {"XLA_FLAGS": " ", "PYTORCH_CUDA_ALLOC_CONF": ",", "MALLOC_CONF": ","}  # of variables that hold several settings
-
-
-def combined(variables: Mapping[str, str], more: Mapping[str, str]) -> Dict[str, str]:
-    """Return the variables with more of them; those that hold several settings keep theirs; of two values the later counts."""
-    both = {
-        name: variables[name] + SEPARATORS[name] + value
-        for name, value in more.items()
-        if name in SEPARATORS and variables.get(name)
-    }
-    return {**variables, **more, **both}
 
 
 def order(repeats: int, passes: Sequence[str] = PASSES) -> List[Tuple[str, int]]:

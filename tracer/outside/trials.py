@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from kernelscope.tracer.inside import disclosure, plan
+from kernelscope.tracer.inside import disclosure
 from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.run_record import LOG_FILE, RUN_FILE
@@ -130,9 +130,7 @@ def _session(
     own = record.get("program")
     program = variants.program_file(str(path / own["file"])) if own else None
     base = {name: value for name, value in record["variables"].items() if value != HIDDEN}
-    sides = [
-        Variant(trial.name, environment, program, plan.combined(base, trial.variables), tuple(trial.changes)) for trial in trials
-    ]
+    sides = [Variant(trial.name, environment, program, {**base, **trial.variables}, tuple(trial.changes)) for trial in trials]
     made = Session(sides, wanted, list(folders.values()), sys.argv)
     made.run(lambda label, done, total: said(f"{label}: {len(trials)} sides in turns, {done} of {total} done"))
 

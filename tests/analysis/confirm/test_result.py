@@ -13,7 +13,6 @@ from kernelscope.analysis.confirm.result import UNCHANGED, Together
 from kernelscope.analysis.confirm.runs import TrialRun
 from kernelscope.reports import confirmed, tables
 from kernelscope.tracer.inside import changes
-from kernelscope.tracer.inside.plan import combined
 
 MS = 1_000_000
 RECORD = {"framework": "pytorch", "options": {"mode": "train"}}
@@ -137,7 +136,9 @@ def test_vectors_are_widened_where_processors_have_wider_ones(monkeypatch, tmp_p
 
 
 def test_a_variable_with_several_settings_keeps_the_program_s_own_and_is_one_line_to_keep():
-    assert combined({"XLA_FLAGS": "--xla_a=1", "OMP_NUM_THREADS": "1"}, {"XLA_FLAGS": "--xla_b=2", "OMP_NUM_THREADS": "2"}) == {
+    assert interventions.combined(
+        {"XLA_FLAGS": "--xla_a=1", "OMP_NUM_THREADS": "1"}, {"XLA_FLAGS": "--xla_b=2", "OMP_NUM_THREADS": "2"}
+    ) == {
         "XLA_FLAGS": "--xla_a=1 --xla_b=2",
         "OMP_NUM_THREADS": "2",
     }
