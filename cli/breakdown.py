@@ -136,7 +136,7 @@ def _write(result: dict[str, Any], arguments: argparse.Namespace, first: str | N
     read = arguments.format in FOR_READING and not asked
     rows, host = summed_up(result["by"], result["rows"]) if read else (result["rows"], [])
     try:
-        sort = arguments.sort or ("durations" if by == "line" and arguments.format in FOR_READING else None)
+        sort = arguments.sort or ("time" if by == "line" and arguments.format in FOR_READING else None)  # not the source's order
         result = chosen({**result, "rows": rows}, arguments.filter, sort, most, arguments.group)
         result["rows"] += host
         columns = arguments.columns.split(",") if arguments.columns else None

@@ -66,7 +66,7 @@ def answer(result: Result) -> str:
     else:
         totals = f"{'What ran spans' if result.get('timeline', True) else f'{_summed(result)} add up to'} {duration(step_ns)}"
         step = "A step" if result.get("certain", True) else "What repeats (a step or a part of one, such as a layer)"
-        whole = f"{step} takes {duration(step_ns)}{_between(result)}" if result["per"] == "a step" else totals
+        whole = f"{step} takes {_about(result)}{duration(step_ns)}{_between(result)}" if result["per"] == "a step" else totals
     return (
         f"{whole}{_on(result)}: {', '.join(first)}.{_others(result)}{_earlier(result)}{_few(result)}{_long(result)}"
         f"{content.busy(result)}{saved}"
@@ -83,14 +83,20 @@ def _summed(result: Result) -> str:
     return "Operators" if operators else "Kernels and copies"
 
 
+def _about(result: Result) -> str:
+    """Say that a step's time is neither the mean nor the median of uneven steps, but the middle one of windows' means."""
+    uneven = bool((result.get("range_ns") or (0, 0))[1])
+    return "about " if uneven and result.get("windows") and not result.get("median") else ""
+
+
 def _between(result: Result) -> str:
     """Return the range of the steps' times, if one time does not represent them."""
     shortest, longest = result.get("range_ns") or (0, 0)
-    what = "in the median" if result.get("median") else "on average"
+    what = "" if _about(result) else " in the median" if result.get("median") else " on average"
     middle = result.get("median_ns") or result["step_ns"]
     apart = not result.get("median") and abs(middle - result["step_ns"]) > _APART * result["step_ns"]
     median = f", median {duration(middle)}" if apart else ""
-    return f" {what} ({duration(shortest)} to {duration(longest)}{median})" if longest else ""
+    return f"{what} ({duration(shortest)} to {duration(longest)}{median})" if longest else ""
 
 
 def _unrecorded(result: Result, parts: Sequence[str]) -> str:

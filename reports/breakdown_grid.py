@@ -54,7 +54,7 @@ def heading(result: Mapping[str, Any]) -> list[str]:
     lines = [f"{title}: {what}" if title else what, printable(_beside(result)), breakdown_words.three_numbers(result)]
     lines += [printable(breakdown_words.added_up(result)), breakdown_words.rates(result["rows"])]
     if any(row.get("profiled_ns") is not None for row in result["rows"]):
-        lines.append("with calls, and calls: from the lines pass, which measured other steps")
+        lines.append("calls, and times with calls, are of the lines pass: --columns line,text,count,profiled_ns")
     return [line for line in lines if line]
 
 

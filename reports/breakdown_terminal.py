@@ -18,8 +18,8 @@ from kernelscope.reports.content import Row
 from kernelscope.reports.text import printable
 
 _WIDE = 110  # columns: a terminal of this width has room for statistics of single executions
-# Numbers of host lines only: own time, time of launched work, the device's idle time meanwhile, line_profiler's time
-_OF_LINES = {"host_ns": "host", "device_ns": "device", "idle_ns": "idle", "profiled_ns": "with calls"}
+# Numbers of host lines only: own time, time of launched work, the device's idle time meanwhile
+_OF_LINES = {"host_ns": "host", "device_ns": "device", "idle_ns": "idle"}
 
 
 def breakdown(result: Mapping[str, Any], rows: int = TALL) -> RenderableType:
@@ -83,6 +83,7 @@ def _breakdown(result: Mapping[str, Any], most: int, width: int) -> Iterator[Ren
 
 def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath: Sequence[str], width: int) -> Table:
     """Return a table for long keys: the numbers, then the row's name and details, which may take several lines."""
+    result = breakdown_words.of_one_pass(result)
     unit, decimals = breakdown_grid.unit_of(result)
     device, host = host_rows.apart(result["by"], result["rows"])
     shown, rest = [*device[:most], *host], device[most:]
@@ -95,7 +96,9 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     overlaps = breakdown_words.overlaps(result)
     if overlaps:  # then time is a share of the wall time, not calls times average
         table.add_column("durations", justify="right", no_wrap=True)
-    table.add_column("calls", justify="right", no_wrap=True)
+    counted = any(row.get("count") is not None for row in shown)
+    if counted:
+        table.add_column("calls", justify="right", no_wrap=True)
     single = breakdown_words.executions(shown)
     single = (
         single if width >= _WIDE else {key: title for key, title in single.items() if key in ("mean_ns", breakdown_words.RATE)}
@@ -105,7 +108,7 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
         table.add_column(title if place else f"{title}, {of_one}", justify="right")
     title = " ".join(breakdown_words.noun(result, key) for key in first)
     table.add_column(title, footer=breakdown_words.whole(result), overflow="fold")
-    blank = len(more) + overlaps + 1 + len(single)
+    blank = len(more) + overlaps + counted + len(single)
     names = [_names(row, first, beneath) for row in shown]
     alike = Counter(names)
     apart = breakdown_words.kernels_apart([row for row, own in zip(shown, names, strict=True) if alike[own] > 1])
@@ -123,7 +126,8 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
             breakdown_words.execution(row, key) if key == breakdown_words.RATE else units.in_unit(row.get(key), of_one, 1)
             for key in single
         ]
-        table.add_row(time, units.percent(row["share"]), *numbers, breakdown_grid.called(result, row), *each, name)
+        calls = [breakdown_grid.called(result, row)] if counted else []
+        table.add_row(time, units.percent(row["share"]), *numbers, *calls, *each, name)
     if rest and not host:
         table.add_row(*_more(rest, unit, decimals, blank))
     return table

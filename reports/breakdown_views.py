@@ -43,7 +43,7 @@ def breakdown(part: Mapping[str, Any]) -> PageTable:
     Beyond MOST rows, those with the least time are merged into one. Calls and durations are per step, as times are; in a table of
     steps each row has its own time.
     """
-    part, by = _of_one_step(part), str(part["by"])
+    part, by = _of_one_step(breakdown_words.of_one_pass(part)), str(part["by"])
     device, host = summed_up(by, part["rows"])
     device, host = (device, host) if device else (host, [])
     shown, rest = device[:MOST], device[MOST:]
@@ -80,7 +80,8 @@ class _Rows:
 
     beneath: keys shown beneath the name, such as a kernel's layer (a path is too long for a column) and its problem. apart: what
     distinguishes kernels of the same short name, also shown there. single: columns of single executions. timed: whether rows have
-    a part of the wall time; totals only have durations. longest: the time of a full-length bar.
+    a part of the wall time; totals only have durations. counted: whether calls and durations are known; they are not of lines
+    that a timeline shows. longest: the time of a full-length bar.
     """
 
     known: list[str]
@@ -89,6 +90,7 @@ class _Rows:
     apart: dict[str, str]
     single: dict[str, str]
     timed: bool
+    counted: bool
     longest: Number
 
     @classmethod
@@ -103,7 +105,8 @@ class _Rows:
         timed = any(row["time_ns"] is not None for row in rows)
         apart = breakdown_words.kernels_apart(rows) if by in _OF_KERNELS else {}
         keys = [key for key in known if key not in own]
-        return cls(known, keys, beneath, apart, breakdown_words.executions(rows), timed, longest)
+        counted = not rows or any(row["count"] is not None or row["duration_ns"] is not None for row in rows)
+        return cls(known, keys, beneath, apart, breakdown_words.executions(rows), timed, counted, longest)
 
     def columns(self, part: Mapping[str, Any]) -> list[ViewColumn]:
         """Return the columns: the name, the numbers, the details."""
@@ -115,6 +118,8 @@ class _Rows:
         sums = [ViewColumn(title, True, how) for title, how in _SUMS.items()]
         single = [ViewColumn(title, True) for title in self.single.values()]
         numeric = [*sums, *single, durations] if self.timed else [durations, *sums[1:], *single]
+        if not self.counted:
+            numeric = sums[:2]
         asked = (*ASKED, "problem", "std_ns") if of_kernels else ()
         names = [ViewColumn(breakdown_words.noun(part, key)) for key in self.keys[:1]]
         return [*names, *numeric, *(_column(key, key in asked) for key in self.keys[1:])]
@@ -136,6 +141,7 @@ class _Rows:
         step, all_of_it = ViewCell(units.duration(part.get("step_ns")), part.get("step_ns")), ViewCell("100.0%")
         empty = [ViewCell("")] * (1 + len(self.single))
         ends = [step, all_of_it, *empty, durations] if self.timed else [durations, all_of_it, *empty]
+        ends = ends if self.counted else [step, all_of_it]
         return [ViewCell(breakdown_words.whole(part)), *ends, *self._blank()]
 
     def _blank(self) -> list[ViewCell]:
@@ -143,6 +149,8 @@ class _Rows:
 
     def _measured(self, row: Row) -> list[ViewCell]:
         time, share, duration, count = numbers(row, self.longest)
+        if not self.counted:
+            return [time, share]
         executions = (ViewCell(breakdown_words.execution(row, key), row.get(key)) for key in self.single)
         if self.timed:
             return [time, share, count, *executions, duration]

@@ -165,6 +165,14 @@ def rates(rows: Sequence[Mapping[str, Any]]) -> str:
     return ""
 
 
+def of_one_pass(breakdown: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a table of host lines without what the lines pass measured in other steps: no table mixes two passes."""
+    if not any(row.get("profiled_ns") is not None for row in breakdown["rows"]):
+        return breakdown
+    own = dict.fromkeys(("profiled_ns", "count", "duration_ns"))
+    return {**breakdown, "rows": [{**row, **own} for row in breakdown["rows"]]}
+
+
 def three_numbers(breakdown: Mapping[str, Any]) -> str:
     """Return three numbers that are often confused, per step if there are steps; "" if none is known."""
     steps = breakdown.get("steps") or 1

@@ -284,7 +284,3 @@ def _lines(result: Result, width: int) -> Iterator[RenderableType]:
             cells = Text(printable(place, 60), style="dim"), Text(printable(statement))
             table.add_row(units.duration(row["time_ns"]), units.percent(row["share"]), *cells)
         yield table
-
-
-# Numbers that only host lines have: their own time, what they launched, the device's idle time meanwhile, line_profiler's time
-_OF_LINES = {"host_ns": "host", "device_ns": "device", "idle_ns": "idle", "profiled_ns": "with calls"}

@@ -353,10 +353,9 @@ def lines(result: Result) -> list[PageTable]:
 
 def _lines(name: str, part: Mapping[str, Any]) -> PageTable:
     """Return one side's statements: from the lines pass including calls, from a timeline with each instant in one line."""
-    own = any(row.get("host_ns") is not None for row in part["rows"])
-    calls = own and any(row.get("profiled_ns") is not None for row in part["rows"])
+    own = any(row.get("host_ns") is not None for row in part["rows"])  # hits are of the lines pass
     columns = [ViewColumn("line"), ViewColumn("statement"), *(ViewColumn(head, True) for head in ("time", "share"))]
-    columns += [*([ViewColumn("with calls", True)] if calls else []), ViewColumn("hits", True)]
+    columns += [] if own else [ViewColumn("hits", True)]
     rows = []
     for row in part["rows"]:
         place = units.UNKNOWN if row["line"] is None else str(row["line"])
@@ -368,8 +367,7 @@ def _lines(name: str, part: Mapping[str, Any]) -> PageTable:
                 ViewCell(printable(statement), printable(statement), heat=heat, code=row["text"] is not None),
                 ViewCell(units.duration(row["time_ns"]), row["time_ns"]),
                 ViewCell(units.percent(row["share"]), row["share"]),
-                *([ViewCell(units.duration(row["profiled_ns"]), row["profiled_ns"])] if calls else []),
-                ViewCell(units.count(row["count"]), row["count"]),
+                *([] if own else [ViewCell(units.count(row["count"]), row["count"])]),
             ]
         )
     files = dict.fromkeys(printable(content.short_path(row["file"])) for row in part["rows"] if row["file"] is not None)
@@ -378,7 +376,7 @@ def _lines(name: str, part: Mapping[str, Any]) -> PageTable:
         ViewCell("of the kernels pass" if own else "of the lines pass"),
         ViewCell(units.duration(part.get("step_ns"))),
         ViewCell("100.0%"),
-        *[ViewCell("")] * (1 + calls),
+        *([] if own else [ViewCell("")]),
     ]
     note = "" if part["rows"] else printable(part.get("unavailable") or "no lines pass was recorded")
     which = "kernels pass, time without calls" if own else "lines pass, time with calls"
@@ -436,7 +434,7 @@ def _matrix(result: Result, key: str, caption: str, first: str, rows: Sequence[t
 def passes(result: Result) -> PageTable:
     """Return each pass's median step, its cost relative to the clean pass, and its coverage."""
     columns = [ViewColumn("framework"), ViewColumn("pass")]
-    columns += [ViewColumn(title, True) for title in ("step, median", "overhead", "layers known", "kinds known")]
+    columns += [ViewColumn(title, True) for title in ("step, median of windows", "overhead", "layers known", "kinds known")]
     rows = []
     for row in result["passes"]:
         reason = printable(row["reason"]) if row.get("reason") else ""

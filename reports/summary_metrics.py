@@ -59,7 +59,7 @@ def _measured(row: Row) -> str:
 
 # The summary's rows for reading: title and value in ns, then title and text
 _TIMES: tuple[tuple[str, Callable[[Row], object]], ...] = (
-    ("step, median", lambda row: row["step_median_ns"]),
+    ("step, median of windows", lambda row: row["step_median_ns"]),
     ("1st quartile", lambda row: _end(row, "step_quartiles_ns", 0)),
     ("3rd quartile", lambda row: _end(row, "step_quartiles_ns", 1)),
     ("interval from", lambda row: _end(row, "step_interval_ns", 0)),

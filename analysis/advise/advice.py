@@ -125,7 +125,8 @@ def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
     they were found), certain (whether what repeats is surely a step), program (whether the step is a whole program, which has
     no steps), few_steps (how many were measured, if few; else None), long_steps (count, of, ns, of_ns: how many steps are much
     longer than the others, of how many, and their time, of the time of all; None unless that is a large share), median (whether
-    step_ns is the median of the steps, not their mean), recorded_ns (if the device is mostly idle: the time of the whole
+    step_ns is the median of the steps, not their mean), windows (of a run's clean pass, of whose means step_ns is the median; None
+    of a capture), recorded_ns (if the device is mostly idle: the time of the whole
     recording, while step_ns is that of the kernels; else None), unrecorded (why nothing that computes was recorded; else None),
     untraced (why only a run's layers were recorded; else None), ranges (name, ns: where the program spent most time, if
     unrecorded is set; else empty), devices (how many do work), other_devices (device, ns, parts: what the others do in the same
@@ -158,6 +159,7 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "few_steps": _few(subject),
         "long_steps": subject.facts.get("long_steps"),
         "median": (subject.facts.get("clean_windows") or 0) >= MEDIAN and not subject.facts.get("spread"),
+        "windows": subject.facts.get("clean_windows"),
         "steps": subject.steps,
         "certain": subject.certain,
         "recorded_ns": subject.recorded_ns,

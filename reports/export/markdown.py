@@ -15,7 +15,7 @@ LIMIT = 60_000
 _ROWS = 8  # of a table; the others are merged into one
 _CAUSES = 3
 _DECIMALS = 3  # of times
-_SUMMARY = ("step, median", "slower by", "ratio to fastest", "samples per second", "peak memory", "energy per step")
+_SUMMARY = ("step, median of windows", "slower by", "ratio to fastest", "samples per second", "peak memory", "energy per step")
 
 Envelope = Mapping[str, Any]
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import sqlite3
 
 import pytest
@@ -11,6 +12,7 @@ from kernelscope.cli.main import main
 from tests.places import ROOT, corpus
 
 CAPTURE = ROOT / "tests/data/cupti/cupti.records"
+RUN = ROOT / "tests/data/gpu/h100/words"
 STEPS = ROOT / "tests/data/gpu/h200/mlp.pt.trace.json.gz"
 NSYS = "nsys/GindaChen__nsys-ai__h100_2gpu_1s_v1.sqlite"
 
@@ -216,3 +218,19 @@ def test_rows_that_are_grouped_by_two_columns_show_both(capsys):
     assert "by library and kind" in out
     heads = next(line for line in out.splitlines() if "share" in line)
     assert heads.split()[:2] == ["library", "kind"]
+
+
+def test_lines_are_sorted_by_time_and_are_of_one_pass(capsys):
+    """The lines pass measured other steps: what it counted is shown where it is asked for."""
+    status, out, _ = shown(capsys, RUN, "--by", "line", "--rows", "6")
+    assert status == 0
+    head = next(line for line in out.splitlines() if line.split()[:2] == ["ms", "share"])
+    assert head.split() == ["ms", "share", "host", "device", "idle", "line", "text"]
+    times = [float(line.split()[0]) for line in out.splitlines() if re.match(r" *[0-9.]+ +[0-9.]+%", line)]
+    assert len(times) == 8, "six lines, the others, and the step"
+    assert times[:6] == sorted(times[:6], reverse=True)
+    assert sum(times[:-1]) == pytest.approx(times[-1], abs=0.04)
+    assert "are of the lines pass: --columns line,text,count,profiled_ns" in out
+    asked = shown(capsys, RUN, "--by", "line", "--columns", "line,text,count,profiled_ns", "--rows", "2")[1]
+    assert "calls" in asked
+    assert "profiled, ms" in asked

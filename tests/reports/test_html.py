@@ -225,5 +225,4 @@ def test_lines_say_whether_what_they_call_is_in_their_time(result):
     timeline = {"rows": [{**row, "host_ns": 10, "profiled_ns": 900}], "step_ns": 10}
     (line,) = sections.lines({"frameworks": [name], "lines": {name: timeline}})
     assert "kernels pass, time without calls" in line.caption
-    assert [column.title for column in line.columns] == ["line", "statement", "time", "share", "with calls", "hits"]
-    assert line.rows[0][4].text == "900 ns"
+    assert [column.title for column in line.columns] == ["line", "statement", "time", "share"], "no table mixes two passes"
