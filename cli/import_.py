@@ -37,7 +37,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="read every FILE as this format (see --list), or as one of this tool's (nsys, rocprof, torch), not as recognised",
     )
-    add("--format", dest="form", help=argparse.SUPPRESS)  # the old name of --from: in other commands --format is what is written
     add("--list", action="store_true", help="list the formats and exit")
     add("--keep-secrets", action="store_true", help="keep what looks like a token, key or password: do not share DIR then")
     add("--force", action="store_true", help="replace DIR if an earlier import wrote it")

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import gc
 import importlib
+import itertools
 import keyword
 import os
 import re
@@ -16,6 +17,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import archives
@@ -81,6 +83,7 @@ EPILOG = (
 )
 
 
+_MISSING = "the following arguments are required"
 _UNKNOWN = re.compile(r"argument COMMAND: invalid choice: '([^']*)'")
 # options of one command that users also try with others
 _ELSEWHERE = {"--from": "; to read a file as one format, run `kernelscope import --from NAME FILE -o DIR` and name DIR here"}
@@ -90,13 +93,26 @@ _CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)$")
 class _Parser(Parser):
     """Says in one line what is wrong, points to the help, and exits with 2."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse as argparse does; a missing argument may only seem so, because of an option that does not exist."""
+        self.given = list(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(args, namespace)
+
     def error(self, message: str) -> None:  # type: ignore[override]
+        if message.startswith(_MISSING) and (options := self._no_options()):
+            self.refuse(options)
         if unknown := _UNKNOWN.match(message):
             message = f"no command {unknown[1]!r}{meant(unknown[1], COMMANDS)}"
         elif choice := _CHOICE.search(message):
             message += meant(choice[1], re.findall(r"'([^']*)'", choice[2]))
         print(f"{self.prog}: error: {message} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)
+
+    def _no_options(self) -> list[str]:
+        """Return the words of the command line that look like options and are none, or the beginning of none."""
+        words = [word for word in itertools.takewhile(lambda word: word != "--", self.given) if re.match(r"--?[a-zA-Z]", word)]
+        known = tuple(self._option_string_actions)
+        return [word for word in words if not any(option.startswith(word.partition("=")[0]) for option in known)]
 
     def refuse(self, words: Sequence[str]) -> None:
         """Reject these words and exit. A word may be the value of an unknown option: name only options if there are any."""

@@ -101,7 +101,9 @@ def column_of(rows: Sequence[Row], name: str, purpose: str) -> str:
         return name
     found = next((key for key in (name, HEADED.get(name, ""), f"{name}_ns") if key in rows[0]), None)
     if found is None:
-        there = f"--by {name} has it" if name in BY else f"there are {', '.join(rows[0])}"
+        near = get_close_matches(name, [*rows[0], *HEADED, "time"], 1)
+        instead = f"; did you mean {near[0]}?" if near else ""
+        there = f"--by {name} has it" if name in BY else f"there are {', '.join(rows[0])}{instead}"
         raise NotInTable(f"no column {name!r} to {purpose}; {there}")
     return found
 

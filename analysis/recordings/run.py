@@ -189,9 +189,15 @@ class Run:
         """Return a sentence about the clean step, if nothing else is known."""
         clean, count = self.clean_step_ns, sum(len(data.measured) for data in self.passes("clean"))
         typical = f"{(clean or 0) / 1e6:,.2f} ms"
-        takes = f"the program takes {typical}" if self.whole else f"a step takes {typical} (the median of {count})"
+        takes = f"the program takes {typical}" if self.whole else f"a step takes {typical} (the median of {count}){self._rate()}"
         known = f"{takes}{self._compiling()}; where its time goes is unknown: "
         return "" if clean is None else known
+
+    def _rate(self) -> str:
+        """Return how many samples a second that is, if the batch is known."""
+        first, clean = next(iter(self.passes("clean")), None), self.clean_step_ns
+        batch = first.report.get("batch") if first else None
+        return f", {batch * 1e9 / clean:,.0f} samples/s at {batch}" if isinstance(batch, int) and batch and clean else ""
 
     def _compiling(self) -> str:
         """Return how long functions were recompiled during the clean steps, if that is a large share of them."""

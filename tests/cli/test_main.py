@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from kernelscope.cli.main import main
 from kernelscope.tracer.version import VERSION
 from tests.commands import called
 
@@ -31,6 +32,24 @@ def test_a_folder_in_which_nothing_was_recorded_yet_says_so(tmp_path, command):
         assert done.returncode == 3
         assert f"{folder}: nothing was recorded in it yet" in done.stderr
         assert "--force replaces its contents" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--verison",), "unrecognized arguments: --verison; did you mean --version?"),
+        (("-v",), "unrecognized arguments: -v"),
+        (("breakdown", "-V"), "unrecognized arguments: -V"),
+        (("breakdown", "--byy", "line"), "unrecognized arguments: --byy; did you mean --by?"),
+        (("run", "--framework", "pytorch"), "required: WORKLOAD"),
+        (("breakdown",), "required: PATH"),
+    ],
+)
+def test_an_option_that_does_not_exist_is_named_and_not_what_seems_missing_because_of_it(words, said, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("asked", [("--help",), ("help",), ()])

@@ -67,7 +67,8 @@ class Outcome(object):
 
     def lines(self) -> List[str]:
         """Return the lines to print."""
-        last = self.seen if self.seen is not None else "error: nothing was recorded of " + self.name
+        none = "no pass was completed" if self.short else "nothing was recorded"  # a short one's steps are told
+        last = self.seen if self.seen is not None else "error: %s of %s" % (none, self.name)
         return ["kernelscope: " + line for line in self.problems + [last]]
 
 
