@@ -158,8 +158,9 @@ def title(table: Mapping[str, Any]) -> str:
 
 
 def shown(breakdowns: Envelopes) -> list[Mapping[str, Any]]:
-    """Return the breakdowns that the capture allows and that have enough coverage, in _ORDER."""
+    """Return the breakdowns that the capture allows and that have enough coverage, in _ORDER; one step alone is no table."""
     there = [part for part in breakdowns if part["rows"] and (part["coverage"] > _TELLS or part["by"] == "kernel")]
+    there = [part for part in there if part["by"] != "step" or len(part["rows"]) > 1]
     return sorted(there, key=lambda part: _ORDER.index(part["by"]) if part["by"] in _ORDER else len(_ORDER))
 
 

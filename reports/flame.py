@@ -11,21 +11,23 @@ from kernelscope.reports.text import WHOLE, printable
 
 _HOW = (
     "The width of a frame is its time, including the frames inside it, which are below it, longest first rather than in order "
-    "of time. Times are of recorded steps, which take longer than clean ones. Click a frame to fill the width with it, or one "
-    "above it to go back"
+    "of time. {times}Click a frame to fill the width with it, or one above it to go back"
 )
+_OF_RUNS = "Times are of the kernels pass, whose steps take longer than clean ones. "
 _COLUMNS = ("key", "title", "what", "per", "name", "frame", "depth", "total_ns", "count")
 
 
-def flame(sides: Sequence[tuple[str, Mapping[str, Any] | str]]) -> Interactive:
-    """Return the flame graphs of runs: (name, result of analysis.timeline.flame or the reason why there is none)."""
+def flame(sides: Sequence[tuple[str, Mapping[str, Any] | str]], captured: bool = False) -> Interactive:
+    """Return flame graphs: (name, result of analysis.timeline.flame or the reason why there is none) of each side.
+
+    captured: whether it is of a capture, which has no passes, not of runs.
+    """
     found = [(name, side) for name, side in sides if not isinstance(side, str)]
     missing = [f"{name}: {side}" for name, side in sides if isinstance(side, str)]
     missing += [f"{name}: left out: {'; '.join(side['left_out'])}" for name, side in found if side["left_out"]]
     data = {"several": len(sides) > 1, "sides": [_side(name, side) for name, side in found]} if found else {}
-    return Interactive(
-        "flame", "Flame graph", "flame", data, _alternative(found), ". ".join([*([_HOW] if found else []), *missing])
-    )  # fmt: skip
+    how = [_HOW.format(times="" if captured else _OF_RUNS)] if found else []
+    return Interactive("flame", "Flame graph", "flame", data, _alternative(found), ". ".join([*how, *missing]))
 
 
 def _side(name: str, side: Mapping[str, Any]) -> dict[str, Any]:

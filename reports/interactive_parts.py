@@ -42,7 +42,7 @@ def beside(result: Mapping[str, Any], folder: Path, known: Known) -> list[Intera
 
 def of_capture(name: str, trace: Trace) -> list[Interactive]:
     """Return the non-empty parts of an imported capture."""
-    parts = [*_of_traces([(name, trace)]), *_memory([(name, trace)])]
+    parts = [*_of_traces([(name, trace)], True), *_memory([(name, trace)], True)]
     if len(trace.samples) or len(trace.memory):
         parts += lines.over_time(_sides([(name, trace)], over_time.of_trace))
     return [part for part in parts if part.data]
@@ -57,8 +57,8 @@ def _of_runs(runs: Sequence[tuple[str, Run | str]], known: Known) -> list[Intera
     return [*parts, *lines.over_time(list(zip(names, sampled, strict=True)))]
 
 
-def _memory(traces: Sequence[tuple[str, Trace | str]]) -> list[Interactive]:
-    return memory_part(_sides(traces, memory_over_time))
+def _memory(traces: Sequence[tuple[str, Trace | str]], captured: bool = False) -> list[Interactive]:
+    return memory_part(_sides(traces, memory_over_time), captured)
 
 
 def _rooflines(names: Sequence[str], both: Sequence[tuple[Run | str, Trace | str]], known: Known) -> list[Interactive]:
@@ -83,9 +83,9 @@ def _roofline(known: Known, pair: tuple[Run | str, Trace | str]) -> dict[str, An
     return roofline(trace, "kernel", against).as_dict()
 
 
-def _of_traces(traces: Sequence[tuple[str, Trace | str]]) -> list[Interactive]:
+def _of_traces(traces: Sequence[tuple[str, Trace | str]], captured: bool = False) -> list[Interactive]:
     drawn = partial(timeline, whole=len(traces) == 1)  # several timelines are aligned at their steps
-    return [timelines.timeline(_sides(traces, drawn)), flames.flame(_sides(traces, flame))]
+    return [timelines.timeline(_sides(traces, drawn)), flames.flame(_sides(traces, flame), captured)]
 
 
 def _run(folder: Path, name: str) -> Run:

@@ -12,15 +12,16 @@ from kernelscope.reports.text import printable
 
 _HOW = (
     "Memory allocated by the framework, by purpose, which is derived from the operator that allocated it and from its lifetime. "
-    "From the kernels pass; the measured steps are shaded. Click a moment, or move with the arrow keys, to see which layers "
+    "{source}he measured steps are shaded. Click a moment, or move with the arrow keys, to see which layers "
     "hold memory"
 )
 
 
-def memory(sides: Sequence[tuple[str, Mapping[str, Any] | str]]) -> list[Interactive]:
+def memory(sides: Sequence[tuple[str, Mapping[str, Any] | str]], captured: bool = False) -> list[Interactive]:
     """Return the part of a page: (name, result of analysis.timeline.memory or the reason why there is none) for each run.
 
-    The device with the highest peak comes first. Empty if no run has allocations with addresses.
+    The device with the highest peak comes first. Empty if no run has allocations with addresses. captured: whether it is of a
+    capture, which has no passes.
     """
     shown = [
         (f"{name}: {use['device']}" if len(sides) > 1 else str(use["device"]), use)
@@ -30,7 +31,8 @@ def memory(sides: Sequence[tuple[str, Mapping[str, Any] | str]]) -> list[Interac
         return []
     shown.sort(key=lambda one: -max(_totals(one[1])))
     data = {"devices": [_device(name, use) for name, use in shown]}
-    return [Interactive("memory", "Memory by kind and layer", "memory", data, _alternative(shown), _HOW)]
+    how = _HOW.format(source="T" if captured else "From the kernels pass; t")
+    return [Interactive("memory", "Memory by kind and layer", "memory", data, _alternative(shown), how)]
 
 
 def _device(name: str, use: Mapping[str, Any]) -> dict[str, Any]:
