@@ -8,7 +8,9 @@ import pytest
 
 from tests.places import ROOT
 
-EXPORTS = sorted((ROOT.parent / "shared" / "corpus" / "nsys").glob("*.sqlite"))
+_CORPUS = ROOT.parent / "shared" / "corpus"
+EXPORTS = sorted((_CORPUS / "nsys").glob("*.sqlite"))
+PAIRED = sorted((_CORPUS / "pairs").glob("*/[ab].sqlite"))
 NEEDED = pytest.mark.skipif(shutil.which("nsys") is None, reason="Nsight Systems is not installed")
 
 

@@ -9,18 +9,18 @@ from tests.analysis.accounting import nsys_stats
 
 
 def of_nsys(path, folder):
-    """Return what nsys says: (name, grid, block) -> (count, total, mean, median, least, most, deviation)."""
+    """Return what nsys says: (name, grid, block) -> (count, total, mean, median, least, most, deviation, share in %)."""
     return {
         (row["Name"], *(",".join(row[size].split()) for size in ("GridXYZ", "BlockXYZ"))): (
             int(row["Instances"]), int(row["Total Time (ns)"]), float(row["Avg (ns)"]), float(row["Med (ns)"]),
-            int(row["Min (ns)"]), int(row["Max (ns)"]), float(row["StdDev (ns)"]),
+            int(row["Min (ns)"]), int(row["Max (ns)"]), float(row["StdDev (ns)"]), float(row["Time (%)"]),
         )
         for row in nsys_stats.rows(path, folder, "gpukernsum")
     }  # fmt: skip
 
 
 @nsys_stats.NEEDED
-@pytest.mark.parametrize("path", nsys_stats.EXPORTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*nsys_stats.EXPORTS, *nsys_stats.PAIRED], ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_all_columns_are_those_of_nsys_stats(path, tmp_path):
     expected = of_nsys(path, tmp_path)
     if not expected:
@@ -30,9 +30,11 @@ def test_all_columns_are_those_of_nsys_stats(path, tmp_path):
     sums = kernels[["count", "duration_ns"]].groupby(by, dropna=False).sum()
     table = sums.join(executions(by, kernels["count"], kernels["duration_ns"], ("mean", "median", "min", "max", "std")))
     assert set(table.index) == set(expected)
-    for name, (count, total, mean, median, least, most, deviation) in expected.items():
+    whole = table["duration_ns"].sum()
+    for name, (count, total, mean, median, least, most, deviation, share) in expected.items():
         row = table.loc[name]
         assert (row["count"], row["duration_ns"], row["min_ns"], row["max_ns"]) == (count, total, least, most), name
+        assert 100 * row["duration_ns"] / whole == pytest.approx(share, abs=0.051), name
         assert row["mean_ns"] == pytest.approx(mean, abs=0.06)
         assert row["median_ns"] == pytest.approx(median, abs=0.06)
         assert (0.0 if count == 1 else row["std_ns"]) == pytest.approx(deviation, abs=0.06)
