@@ -129,6 +129,12 @@ ADVICE = {
     "mxnet_asnumpy_statistics": (_PYTHON, "synchronisation"),
 }
 
+# Faults that are settings of the program or its framework, which hold for all of its lines
+SETTINGS = (
+    "wordlm_anomaly", "vae_one_thread", "gan_no_onednn", "keras_eager", "jax_no_jit", "mxnet_no_hybridize", "images_layout_mix",
+    "encoder_checkpointing", "vae_double_layer", "vae_batch_last",
+)  # fmt: skip
+
 
 def _change(entry: dict[str, object]) -> Change:
     name, replace = str(entry["name"]), tuple((str(old), str(new)) for old, new in entry["replace"])  # type: ignore[attr-defined]

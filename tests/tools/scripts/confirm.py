@@ -31,7 +31,8 @@ from kernelscope.analysis.confirm.interventions import Intervention
 from kernelscope.analysis.confirm.result import UNCHANGED, tried
 from kernelscope.analysis.confirm.runs import read
 from kernelscope.analysis.confirm.verdicts import CONFIRMED, PARTLY, VERDICTS
-from kernelscope.reports.figures.drawing import PALETTE, SLIDES, Style, canvas, drawing
+from kernelscope.reports.colours import SERIES
+from kernelscope.reports.figures.drawing import SLIDES, Style, canvas, drawing
 from kernelscope.reports.figures.files import rendered
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.outside import trials
@@ -185,7 +186,7 @@ def calibration(verdicts: Sequence[dict[str, Any]], style: Style) -> Figure:
         for place, verdict in enumerate(VERDICTS):
             mine = [one for one in verdicts if one["verdict"] == verdict]
             claimed, seen = ([one[key] / 1e6 for one in mine] for key in ("claimed_ns", "saved_ns"))
-            axes.scatter(claimed, seen, s=22, marker="osD^"[place], color=PALETTE[place], label=f"{verdict} ({len(mine)})")
+            axes.scatter(claimed, seen, s=22, marker="osD^"[place], color=SERIES[place], label=f"{verdict} ({len(mine)})")
         most = max((one["claimed_ns"] for one in verdicts), default=1) / 1e6
         for share, said, line in ((1.0, "as claimed", "-"), (0.5, "half of it", "--")):
             claimed = np.geomspace(0.05, most, 100)

@@ -6,7 +6,7 @@ same: every two recordings of one unchanged program, some of them on a busy mach
 recording against one of a changed program. A plant counts as found when its cause is ranked first, sized when that explains 75 to
 125% of the measured difference of the clean steps, and its line counts as named when the first cause points into the changed
 lines. advice: what a recording of the changed program alone says to do; its fault must be among the first two topics, and save
-more than in the unchanged program. tuned: well-tuned programs, which get no advice. pairs: one model written in two frameworks;
+more than in the unchanged program, and name a changed line where it is one. tuned: well-tuned programs, which get no advice. pairs: one model written in two frameworks;
 most of both steps is to lie in matched layers. What was recorded before is judged again: remove the folder to record anew.
 """
 
@@ -107,7 +107,8 @@ def advice(change: Change, a: Path, b: Path) -> Row:
     right = any(one["saves_ns"] > saved.get(one["topic"], 0) for one in first)
     named = ", ".join(one["topic"] for one in after["advice"][:TOLD])
     saves = first[0]["saves_ns"] if first else None
-    return Row(change.name, before["step_ns"], after["step_ns"], named or "-", saves, right)
+    line = any(names_line(change, one) for one in first) if change.name not in catalogue.SETTINGS else None
+    return Row(change.name, before["step_ns"], after["step_ns"], named or "-", saves, right, None, line)
 
 
 def tuned(name: str, path: Path, _: Path) -> Row:
@@ -225,6 +226,8 @@ def scores(rows: dict[str, list[Row]]) -> list[str]:
     advised = rows.get("advice", [])
     if advised:
         lines.append(f"{sum(row.found for row in advised)} of {len(advised)} faults are among the first {TOLD} topics of advice.")
+        placed = [row for row in advised if row.line is not None]
+        lines.append(f"{sum(bool(row.line) for row in placed)} of {len(placed)} that stand in a line are named with it.")
     well = rows.get("tuned", [])
     if well:
         lines.append(f"{sum(row.found for row in well)} of {len(well)} well-tuned programs get no advice.")
