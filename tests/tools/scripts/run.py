@@ -3,11 +3,12 @@
     python tests/tools/scripts/run.py [--only WORD] [--kind same|plants|advice|tuned|pairs] [--recordings 4] [--busy 2]
 
 same: every two recordings of one unchanged program, some of them on a busy machine; no cause may be named. plants: an unchanged
-recording against one of a changed program. A plant counts as found when its cause is ranked first, sized when that explains 75 to
-125% of the measured difference of the clean steps, and its line counts as named when the first cause points into the changed
+recording against one of a changed program. A plant counts as found when its cause is ranked first, sized when that explains 75
+to 125% of the measured difference of the clean steps, and its line counts as named when the first cause points into the changed
 lines. advice: what a recording of the changed program alone says to do; its fault must be among the first two topics, and save
-more than in the unchanged program, and name a changed line where it is one. tuned: well-tuned programs, which get no advice. pairs: one model written in two frameworks;
-most of both steps is to lie in matched layers. What was recorded before is judged again: remove the folder to record anew.
+more than in the unchanged program, and name a changed line where it is one. tuned: well-tuned programs, which get no advice.
+pairs: one model written in two frameworks; most of both steps is to lie in matched layers. What was recorded before is judged
+again: remove the folder to record anew.
 """
 
 from __future__ import annotations
