@@ -196,9 +196,21 @@ def _speeds(result: Result) -> str:
     alike = [best, *takewhile(lambda row: row.get("significant") is False, rows[1:])]
     if len(alike) > 1:
         names, steps = (_listed(map(of, alike)) for of in (lambda row: str(row["framework"]), _step))
-        said = f"{names} cannot be told apart: {steps} per step"
+        said = f"{names} cannot be told apart: {steps} per step{_by_processor(result, alike)}"
         return f"{said}; {_following(rows[len(alike) :])}" if rows[len(alike) :] else said
     return f"{best['framework']} is fastest with {step}; {_following(rows[1:])}"
+
+
+def _by_processor(result: Result, alike: Sequence[Row]) -> str:
+    """Return which of sides whose steps cannot be told apart is slower by processor time, as the explanation says below."""
+    names = {row["framework"] for row in alike}
+    slower = []
+    for one in result.get("explanations") or []:
+        low, high = one.get("wall_interval_ns") or (1, 1)
+        sides = [str(one[key]["name"]) for key in ("a", "b")]
+        if names.issuperset(sides) and one.get("significant") and low <= 0 <= high:
+            slower.append(sides[1] if one["wall_delta_ns"] > 0 else sides[0])
+    return f" ({_listed(slower) if slower[1:] else slower[0]} slower by processor time)" if slower else ""
 
 
 def _listed(texts: Iterable[str]) -> str:

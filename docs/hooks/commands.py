@@ -20,7 +20,7 @@ PAGES = {
     "report": "figures.md", "breakdown": "breakdowns.md", "compare": "comparing.md", "device": "device.md",
     "roofline": "device.md", "energy": "energy.md", "agent": "elsewhere.md", "redact": "captures.md", "data": "data.md",
     "env": "frameworks.md", "run": "collectors.md", "export": "export.md", "advise": "advise.md",
-    "steps": "explain-captures.md", "classify": "captures.md",
+    "steps": "steps.md", "classify": "captures.md", "ranks": "ranks.md", "confirm": "confirm.md",
 }  # fmt: skip
 
 

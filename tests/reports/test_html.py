@@ -135,6 +135,10 @@ def test_sides_that_noise_hides_from_the_fastest_stand_with_it(result):
         rows[name].update(significant=False)
     alike = "tensorflow, cntk and mxnet cannot be told apart: 6.42 ms, 26.2 ms and 58.2 ms per step"
     assert content.headline(result) == f"{alike}; pytorch takes 11.1× (unsure) as long"
+    sides = {"a": {"name": "tensorflow"}, "b": {"name": "mxnet"}}
+    uncertain = {**sides, "significant": True, "wall_interval_ns": [-9, 90], "wall_delta_ns": 40}
+    alike += " (mxnet slower by processor time)"
+    assert content.headline({**result, "explanations": [uncertain]}) == f"{alike}; pytorch takes 11.1× (unsure) as long"
 
 
 def test_a_restart_that_met_something_else_is_pointed_out(result):
