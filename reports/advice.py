@@ -68,8 +68,8 @@ def answer(result: Result) -> str:
         step = "A step" if result.get("certain", True) else "What repeats (a step or a part of one, such as a layer)"
         whole = f"{step} takes {_about(result)}{duration(step_ns)}{_between(result)}" if result["per"] == "a step" else totals
     return (
-        f"{whole}{_on(result)}: {', '.join(first)}.{_others(result)}{_earlier(result)}{_few(result)}{_long(result)}"
-        f"{content.busy(result)}{saved}"
+        f"{whole}{_on(result)}: {', '.join(first)}.{_others(result)}{_earlier(result)}{_few(result)}{_changed(result)}"
+        f"{_long(result)}{content.busy(result)}{saved}"
     )
 
 
@@ -117,6 +117,22 @@ def _few(result: Result) -> str:
     if not count:
         return ""
     return f" Only {units.counted(count, 'step')} {'was' if count == 1 else 'were'} measured: warm ones may take less."
+
+
+def _changed(result: Result) -> str:
+    """Say that steps change for good, as in a program of two loops, of which no single number tells."""
+    changed = result.get("changed")
+    if not changed:
+        return ""
+    return (
+        f" Steps change with the {_ordinal(changed['first'])} that was measured, from {duration(changed['before_ns'])} to "
+        f"{duration(changed['after_ns'])}: where the program has several loops, record one of them with --steps A:B."
+    )
+
+
+def _ordinal(number: int) -> str:
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th") if number % 100 not in (11, 12, 13) else "th"
+    return f"{number}{ending}"
 
 
 def _long(result: Result) -> str:

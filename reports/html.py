@@ -22,6 +22,7 @@ from kernelscope.reports import (
     breakdown_views,
     breakdown_words,
     captures,
+    colours,
     content,
     explanation,
     explanation_views,
@@ -132,7 +133,7 @@ def _page(template: str, context: Mapping[str, Any]) -> str:
     return environment.get_template(template).render(
         **{"interactive": [], "advised": None, **context},
         scripts=interactive.scripts(context.get("interactive", [])),
-        style=Markup((TEMPLATES / "style.css").read_text(encoding="utf8")),  # noqa: S704 (our own file)
+        style=Markup(colours.css() + (TEMPLATES / "style.css").read_text(encoding="utf8")),  # noqa: S704 (our own file)
     )
 
 

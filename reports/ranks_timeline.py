@@ -10,13 +10,14 @@ import numpy as np
 from kernelscope.analysis.ranks.parts import TRANSFER, UNMATCHED, WAITING
 from kernelscope.reports import units
 from kernelscope.reports.colours import COMMUNICATION, COMPUTING
+from kernelscope.reports.colours import UNMATCHED as UNMATCHED_COLOUR
 from kernelscope.reports.colours import WAITING as LATE
 from kernelscope.reports.interactive import Interactive
 from kernelscope.reports.text import printable
 from kernelscope.reports.timeline import row_of
 
 _COMPUTING = "computing"
-_COLOURS = {_COMPUTING: COMPUTING, WAITING: LATE, TRANSFER: COMMUNICATION, UNMATCHED: "#7fcdb4"}
+_COLOURS = {_COMPUTING: COMPUTING, WAITING: LATE, TRANSFER: COMMUNICATION, UNMATCHED: UNMATCHED_COLOUR}
 _TEXTS = ("name", "layer", "phase", "kind", "library", "problem", "launch")  # the texts of an event in the script
 
 

@@ -13,7 +13,7 @@ from kernelscope.reports.explanation import SIDES, Result, names, scale
 
 _MOST = 7  # named parts
 _OTHER = "other"
-_COLOURS = {**colours.KINDS, _OTHER: colours.HOST[1]}
+_COLOURS = {**colours.KINDS, _OTHER: colours.OTHER}
 _DEVICE = {"(copy ": "copying", "(memory set": "copying", "(exposed communication": "communication"}  # beginnings of rows' names
 _WAITS = re.compile(r"\((?P<where>idle|host): (?P<cause>.+)\)$")
 

@@ -17,14 +17,14 @@ from kernelscope.analysis.accounting.levels import DEVICE
 from kernelscope.analysis.attribution.calls import SYSTEM
 from kernelscope.analysis.trace import PHASES
 from kernelscope.reports import units
-from kernelscope.reports.colours import HOST, KINDS, of_owner
+from kernelscope.reports.colours import COMPUTING as COMPUTING_COLOUR
+from kernelscope.reports.colours import COPY, GREYS, HOST, KINDS, of_owner
 from kernelscope.reports.interactive import Interactive
 from kernelscope.reports.text import SENTENCE, WHOLE, printable
 
 LANES = 32  # lanes of one side
 WORK = 7  # kinds of work with their own colour
 _COPIES = "copies"  # the page's script uses the same word
-_GREYS = (*HOST, "#636363")  # of the host's main activities while nothing computes
 TITLES = {
     "step": "the whole",
     "steps": "steps",
@@ -186,7 +186,7 @@ def row_of(row: Mapping[str, Any]) -> dict[str, Any]:
 class _Slots:
     """The colours of everything, as places in `legend`, whose entries are {title, of, colour}.
 
-    of: owners (the first lane) or work (all others). colour: computing, other, a phase, or #rrggbb (see reports.colours). The
+    of: owners (the first lane) or work (all others). colour: other, a phase, or #rrggbb (see reports.colours). The
     largest host causes get their own greys; work is coloured by kind, as in every chart, or by phase if no kind is known.
     """
 
@@ -213,7 +213,7 @@ class _Slots:
         places: dict[str, int] = {}
         titles: dict[str, int] = {}
         for cause, colour in _coloured(causes):
-            title = _COPIES if cause.startswith(DEVICE) else cause
+            title = _COPIES if cause.startswith(DEVICE) and colour == COPY else cause
             if title not in titles:
                 titles[title] = self._add(title, "owners", colour)
             places[cause] = titles[title]
@@ -235,11 +235,11 @@ class _Slots:
 def _coloured(causes: Counter[str]) -> Iterator[tuple[str, str]]:
     """Yield causes of steps with their colours: those with a fixed colour, and the host's largest causes in greys."""
     if COMPUTING in causes:
-        yield COMPUTING, "computing"
+        yield COMPUTING, COMPUTING_COLOUR
     single = [cause for cause, _ in causes.most_common() if cause != COMPUTING and " + " not in cause]
-    host = [cause for cause in single if of_owner(cause) in HOST]
+    host = [cause for cause in single if of_owner(cause) == HOST[0]]
     yield from ((cause, of_owner(cause)) for cause in single if cause not in host)
-    yield from zip(host, _GREYS, strict=False)
+    yield from zip(host, GREYS, strict=False)
 
 
 def _added(made: Mapping[str, Any], lanes: str, key: str) -> Counter[str]:

@@ -14,12 +14,12 @@
 
 from kernelscope.reports.figures.breakdown import rows
 from kernelscope.reports.figures.comparison import kinds_stacked, layers, layers_stacked, step_times
-from kernelscope.reports.figures.drawing import PALETTE, PAPER, PHASES, SLIDES, STYLES, Style, drawing, short
+from kernelscope.reports.figures.drawing import PAPER, SLIDES, STYLES, Style, drawing, short
 from kernelscope.reports.figures.explanation import causes, waterfall
 from kernelscope.reports.figures.roofline import roofline
 from kernelscope.reports.figures.run import steps
 
 __all__ = [
-    "PALETTE", "PAPER", "PHASES", "SLIDES", "STYLES", "Style", "causes", "drawing", "kinds_stacked", "layers",
+    "PAPER", "SLIDES", "STYLES", "Style", "causes", "drawing", "kinds_stacked", "layers",
     "layers_stacked", "roofline", "rows", "short", "step_times", "steps", "waterfall",
 ]  # fmt: skip

@@ -7,12 +7,12 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from kernelscope.analysis.accounting.levels import DEVICE
 from kernelscope.reports import breakdown_words, units
-from kernelscope.reports.colours import COMPUTING, COPY, HOST, KINDS
+from kernelscope.reports.colours import KINDS, OTHER, PHASES, PLAIN, of_label, of_owner
 from kernelscope.reports.figures.drawing import NAME, Style, bars, beside, drawing, name_rows
 
 ROWS = 10  # rows with their own bar
+_MORE = " more)"  # how the bar of the others is named
 # Keys that name rows, if not the table's key and phase; rows of the same name share a bar
 _NAMED_BY = {
     "kernel": ("kernel", "phase"), "operator": ("operator", "layer", "phase"), "range": ("range", "activity", "phase"),
@@ -40,11 +40,13 @@ def rows(breakdown: Mapping[str, Any], style: Style | None = None) -> Figure:
 
 
 def _colour(name: str, by: str) -> str:
-    """Return a bar's colour: kinds have their own, computing is blue, names in parentheses are copies or the host."""
+    """Return a bar's colour: kinds, phases, causes and names in parentheses have their own, all others are plain."""
     if name.startswith("("):
-        return COPY if name.startswith(f"({DEVICE}") else HOST[0]
-    kind = max((kind for kind in KINDS if by == "kind" and name.startswith(kind)), key=len, default="")
-    return KINDS.get(kind, COMPUTING)
+        return OTHER if name.endswith(_MORE) else of_label(name)
+    if by == "idle":
+        return of_owner(name)
+    named = KINDS if by == "kind" else PHASES if by == "phase" else {}
+    return named.get(max((key for key in named if name.startswith(key)), key=len, default=""), PLAIN)
 
 
 def lengths(breakdown: Mapping[str, Any]) -> list[tuple[str, int]]:
@@ -60,7 +62,7 @@ def lengths(breakdown: Mapping[str, Any]) -> list[tuple[str, int]]:
         sums[name] = sums.get(name, 0) + breakdown_words.row_ns(row)
     longest_first = sorted(((name, ns) for name, ns in sums.items() if ns), key=lambda item: -item[1])
     shown, rest = longest_first[:ROWS], longest_first[ROWS:]
-    return [*shown, *([(f"({len(rest)} more)", sum(ns for _, ns in rest))] if rest else [])]
+    return [*shown, *([(f"({len(rest)}{_MORE}", sum(ns for _, ns in rest))] if rest else [])]
 
 
 def _name(row: Mapping[str, Any], by: str) -> str:

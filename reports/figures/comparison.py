@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from kernelscope.reports import content, units
-from kernelscope.reports.colours import COPY, HOST, KINDS
+from kernelscope.analysis.accounting.levels import DEVICE
+from kernelscope.reports import colours, content, units
+from kernelscope.reports.colours import HOST, KINDS, OTHER, PHASES, PLAIN
 from kernelscope.reports.content import Result
 from kernelscope.reports.figures import drawing as drawn
-from kernelscope.reports.figures.drawing import PALETTE, PHASES, Style, drawing, filled, short
+from kernelscope.reports.figures.drawing import Style, drawing, filled, short
 
-PARTS = 7  # parts of a stack with their own colour
+PARTS = len(colours.LAYERS)  # parts of a stack with their own colour
+_OPTIMIZER = "(optimizer)"
 LAYERS = 24  # layers with their own row
 _CLIP = 1.6  # times the largest third quartile: intervals are cut there
 
@@ -42,7 +44,7 @@ def _step_time(axes: Axes, place: int, row: content.Row, scale: int, limit: floa
     """Draw one bar with its quartiles and interval; return its right end. An interval beyond `limit` ends in an arrow."""
     median = float(row["step_median_ns"]) / scale
     first, third = (float(end) / scale for end in row["step_quartiles_ns"])
-    axes.barh(place, median, height=0.62, color=PALETTE[4] if style.hatched else PALETTE[0])
+    axes.barh(place, median, height=0.62, color=PLAIN)
     axes.hlines(place, first, third, color=style.ink, lw=3)
     if not row.get("step_interval_ns"):
         return max(median, third)
@@ -137,7 +139,7 @@ def _layer_parts(result: Result) -> list[_Part]:
     outside = "outside layers"
     groups = {str(row["layer"]): str(row["layer"]) for row in result["layers"]}
     for layer in groups:
-        if layer.startswith("(") and layer != "(optimizer)":
+        if layer.startswith("(") and layer != _OPTIMIZER:
             groups[layer] = outside
     return _parts(result, "layers", groups, [outside], "other layers")
 
@@ -154,16 +156,22 @@ def _parts(result: Result, table: str, groups: Mapping[str, str], greys: Sequenc
     coloured = [label for label in times if label not in greys]
     large = sorted(coloured, key=lambda label: -max(times[label].values()))[:PARTS]
     shown = [label for label in coloured if label in large]
-    parts = [_Part(label, times[label], _colour(label, number)) for number, label in enumerate(shown)]
+    colour = _of_kind if table == "kinds" else _of_layer
+    parts = [_Part(label, times[label], colour(label, number)) for number, label in enumerate(shown)]
     small = [label for label in coloured if label not in large]
     if small:
-        parts.append(_Part(rest, {n: sum(times[label][n] for label in small) for n in result["frameworks"]}, "#5b5bd6", "////"))
+        parts.append(_Part(rest, {n: sum(times[label][n] for label in small) for n in result["frameworks"]}, OTHER, "////"))
     return parts + [_Part(label, times[label], HOST[number]) for number, label in enumerate(greys) if label in times]
 
 
-def _colour(label: str, number: int) -> str:
-    """Return a part's colour: that of its kind, of copies, or number `number` of the palette."""
-    return KINDS.get(label, COPY if label.startswith("copy ") else PALETTE[number])
+def _of_kind(label: str, _number: int) -> str:
+    """Return the colour of a kind, or of what else the device does."""
+    return KINDS.get(label) or colours.of_owner(DEVICE + label)
+
+
+def _of_layer(label: str, number: int) -> str:
+    """Return the colour of a layer: a neutral shade by its place, so that it looks like no kind."""
+    return KINDS["optimizer"] if label == _OPTIMIZER else colours.LAYERS[number]
 
 
 def _stacked(result: Result, parts: Sequence[_Part], title: str, style: Style) -> Figure:

@@ -1,7 +1,7 @@
-"""Common parts of figures: styles, colours, bars and names.
+"""Common parts of figures: styles, fills, bars and names.
 
-Colours are those of Okabe and Ito (Color Universal Design, 2008), which colour-blind readers can distinguish; hatches distinguish
-parts if there are more parts than colours, or no colours, as in print. Nothing here touches pyplot or matplotlib's global state.
+Colours are those of reports.colours; hatches distinguish parts without colours, as in print. Nothing here touches pyplot or
+matplotlib's global state.
 """
 
 from __future__ import annotations
@@ -17,11 +17,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from kernelscope.reports.colours import PHASES
 from kernelscope.reports.text import printable
 
-PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442")
-PHASES = {"forward": "#0072B2", "backward": "#E69F00", "optimizer": "#009E73", "data": "#CC79A7", "other": "#999999"}
-SLOWER, FASTER = "#D55E00", "#0072B2"
 _NARROW_TITLE = 30  # characters of a line
 NAME = 28  # characters of a name
 # lines only: dots and circles make large files

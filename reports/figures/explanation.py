@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from kernelscope.reports import content, explanation, units
-from kernelscope.reports.colours import HOST
-from kernelscope.reports.figures.drawing import FASTER, NAME, SLOWER, Style, bars, beside, drawing, name_rows
+from kernelscope.reports.colours import FASTER, HOST, SLOWER
+from kernelscope.reports.figures.drawing import NAME, Style, bars, beside, drawing, name_rows
 from kernelscope.reports.text import printable
 
 

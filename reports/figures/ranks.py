@@ -12,12 +12,12 @@ from matplotlib.ticker import MaxNLocator
 
 from kernelscope.analysis.ranks.parts import JOB_PARTS
 from kernelscope.reports import units
-from kernelscope.reports.colours import COMMUNICATION, COMPUTING, COPY, HOST, WAITING
+from kernelscope.reports.colours import COMMUNICATION, COMPUTING, COPY, HOST, UNMATCHED, WAITING
 from kernelscope.reports.figures.drawing import Style, bars, canvas, drawing, filled, name_rows
 
 ROWS = 12  # ranks with their own bar
 CELLS = 128  # rows of cells
-_COLOURS = dict(zip(JOB_PARTS, (COMPUTING, COMMUNICATION, WAITING, "#7fcdb4", COPY, *HOST), strict=True))
+_COLOURS = dict(zip(JOB_PARTS, (COMPUTING, COMMUNICATION, WAITING, UNMATCHED, COPY, *HOST), strict=True))
 
 
 def ranks(result: Mapping[str, Any], names: Mapping[str, str], style: Style | None = None) -> Figure:

@@ -11,8 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from kernelscope.reports import units
-from kernelscope.reports.colours import HOST
-from kernelscope.reports.figures.drawing import PHASES, Style, canvas, drawing, short
+from kernelscope.reports.colours import OTHER, PHASES
+from kernelscope.reports.figures.drawing import Style, canvas, drawing, short
 
 _NAMED = 8  # rows with a name beside their mark
 _MARKERS = dict(zip(PHASES, "os^Dv", strict=True))
@@ -49,7 +49,7 @@ def _marks(axes: Axes, rows: Sequence[Mapping[str, Any]], style: Style) -> None:
     edge = {"edgecolors": style.ink, "linewidths": 0.5} if style.hatched else {"linewidths": 0}
     for row in rows:
         phase, at = str(row.get("phase")), (row["intensity"], row["gflops_per_s"])
-        area, colour = 20 + 900 * row["duration_ns"] / whole, PHASES.get(phase, HOST[0])
+        area, colour = 20 + 900 * row["duration_ns"] / whole, PHASES.get(phase, OTHER)
         axes.scatter(*at, s=area, color=colour, marker=_MARKERS.get(phase, _OTHER), alpha=0.75, **edge)
 
 

@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from kernelscope.reports import units
-from kernelscope.reports.figures.drawing import PALETTE, Style, canvas, drawing
+from kernelscope.reports.colours import SERIES
+from kernelscope.reports.figures.drawing import Style, canvas, drawing
 
 _MARKERS = "os^Dv<>pP*"
 _HIGHEST = 3  # medians: longer steps are drawn at the upper edge
@@ -35,7 +36,7 @@ def steps(restarts: Sequence[Sequence[int]], style: Style | None = None) -> Figu
         axes.set(xlabel="step", ylabel=unit)
         axes.grid(axis="y")
         for number, times in enumerate(restarts):
-            colour, marker = PALETTE[number % len(PALETTE)], _MARKERS[number % len(_MARKERS)]
+            colour, marker = SERIES[number % len(SERIES)], _MARKERS[number % len(_MARKERS)]
             label = f"restart {number + 1}: median {units.duration(median(times))}"
             heights = [min(time, limit) / scale for time in times]
             axes.plot(heights, ls="none", marker=marker, markersize=3.5, color=colour, label=label, clip_on=False)

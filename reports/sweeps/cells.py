@@ -137,6 +137,18 @@ def grouped(cells: Iterable[Row], names: Sequence[str]) -> dict[tuple[Any, ...],
     return found
 
 
+def by_condition(cells: Iterable[Row]) -> list[list[Row]]:
+    """Return the finished cells with a step time by their settings other than the framework, the shortest step first."""
+    known = [row for row in cells if done(row) and row["step_ns"]]
+    groups = grouped(known, ("sweep", "network", "mode", "batch", *SETUP)).values()
+    return [sorted(members, key=lambda row: int(row["step_ns"])) for members in groups]
+
+
+def compared(cells: Iterable[Row]) -> list[list[Row]]:
+    """Return the groups of `by_condition` with at least two frameworks."""
+    return [members for members in by_condition(cells) if len(frameworks(members)) > 1]
+
+
 def at_one(cells: Sequence[Row], axes: Sequence[str], within: Sequence[str]) -> list[Row]:
     """Return, of the cells that agree in `within`, those with one value of `axes`: the last with the most finished cells."""
     kept: list[Row] = []

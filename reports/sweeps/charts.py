@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from kernelscope.analysis.published import ConditionGroup
 from kernelscope.analysis.published.levels import level
 from kernelscope.reports.figures import Style
-from kernelscope.reports.sweeps import agreement, bars, cells, code, core_map, lines
+from kernelscope.reports.sweeps import agreement, bars, cells, code, core_map, kinds, lines
 from kernelscope.reports.sweeps.bars import CONDITIONS, GPU_MEMORY, HOST_MEMORY, POWER, STEP, THROUGHPUT, Measure
 from kernelscope.reports.sweeps.cells import Row
 from kernelscope.reports.sweeps.chart import Chart, Missing
@@ -23,6 +23,7 @@ _BARS: tuple[tuple[str, Measure, Draw], ...] = (
     ("gpu_memory", GPU_MEMORY, bars.gpu_memory),
     ("memory", HOST_MEMORY, bars.host_memory),
 )
+KINDS = "kinds"  # the key of the first figure
 _IN_TABLE = "the numbers are in the table of the same name"
 
 
@@ -32,11 +33,27 @@ def charts(rows: Sequence[Row], groups: Sequence[ConditionGroup]) -> list[Chart 
     rows: see `cells.rows`. groups: published numbers for the same work (analysis.published.compare).
     """
     tried = [row for row in rows if row["status"] != "left out"]
-    found: list[Chart | Missing] = [_bars(key, measure, draw, tried) for key, measure, draw in _BARS]
+    found = [_kinds(tried), *(_bars(key, measure, draw, tried) for key, measure, draw in _BARS)]
     found += [_times("threads", lines.time_by_threads, tried), _times("batch", lines.time_by_batch, tried)]
     found += [_scaling(axis, tried) for axis in ("threads", "devices")]
     found += [_code(tried), _levels(tried), _cores(tried), _published(groups)]
     return found
+
+
+def _kinds(rows: Sequence[Row]) -> Chart | Missing:
+    key, title = KINDS, "Where the time of a step goes"
+    splits = kinds.read(rows)
+    if not splits:
+        passes = 'unknown, because no cell has a kernels pass: add passes = ["clean", "kernels"] to the sweep\'s file'
+        return Missing(key, title, passes)
+    why_not = dict.fromkeys(split.why_not for split in splits if split.why_not)
+    others = sum(map(cells.done, rows)) - len(splits)
+    left = f"{len(splits)} cells with the largest differences and steps; {others} more are in their run folders" if others else ""
+    alternative = f"A stacked bar for each cell: the time of a step by kind of kernel and of the host; {_IN_TABLE}."
+    notes = (left, *(f"unknown: {reason}" for reason in why_not))
+    return Chart(
+        key, title, kinds.table(splits), lambda style: kinds.stacked(splits, style), tuple(filter(None, notes)), alternative
+    )
 
 
 def _bars(key: str, measure: Measure, draw: Draw, rows: Sequence[Row]) -> Chart | Missing:

@@ -1,6 +1,6 @@
 """The look of each name in all figures of a page: a colour, a marker, a hatch and dashes, so colour alone never distinguishes.
 
-Colours are those of Okabe and Ito without yellow, which is too light for lines on white.
+Colours are none of those of kinds of kernels, which the same page shows.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#7a7a7a")
+from kernelscope.reports.colours import SERIES
+
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*", "d", "8")
 # lines only: dots and circles make large files
 HATCHES = ("", "///", "\\\\\\", "xxx", "---", "|||", "+++", "//--", "\\\\||", "x-", "/|", "\\-")
@@ -28,7 +29,7 @@ class Look:
 def looks(names: Iterable[str]) -> dict[str, Look]:
     """Return a look for each name: the same names in the same order get the same looks."""
     return {
-        name: Look(COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], HATCHES[place % len(HATCHES)], _dashes(place))
+        name: Look(SERIES[place % len(SERIES)], MARKERS[place % len(MARKERS)], HATCHES[place % len(HATCHES)], _dashes(place))
         for place, name in enumerate(dict.fromkeys(names))
     }
 

@@ -6,7 +6,7 @@ import importlib.metadata
 import io
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,9 @@ from kernelscope.reports.sections import PageTable
 from kernelscope.reports.sweeps import agreement, cells, published, tables
 from kernelscope.reports.sweeps.cells import Row
 from kernelscope.reports.sweeps.chart import Chart, Missing
-from kernelscope.reports.sweeps.charts import charts
+from kernelscope.reports.sweeps.charts import KINDS, charts
 from kernelscope.reports.sweeps.panels import panels
+from kernelscope.reports.sweeps.reasons import Reason, reasons
 from kernelscope.reports.text import printable
 
 _WIDE, _NARROW = figures.Style(), figures.Style(width_in=4.4, font_pt=9.0)
@@ -43,7 +44,10 @@ READING = (
 
 @dataclass(frozen=True)
 class Content:
-    """The content of a report of sweeps. measured: a sweep's title and its tables in the form of the literature."""
+    """The content of a report of sweeps. measured: a sweep's title and its tables in the form of the literature.
+
+    reasons: why frameworks differ.
+    """
 
     sweeps: Sequence[Sweep]
     rows: list[dict[str, Any]]
@@ -51,6 +55,7 @@ class Content:
     charts: list[Chart | Missing]
     groups: list[ConditionGroup]
     published: list[Value]
+    reasons: list[Reason] = field(default_factory=list)
 
 
 def content(sweeps: Sequence[Sweep]) -> Content:
@@ -62,7 +67,7 @@ def content(sweeps: Sequence[Sweep]) -> Content:
         for number, sweep in enumerate(sweeps, 1)
     ]
     stated = published.chosen(rows)
-    return Content(sweeps, rows, measured, charts(rows, groups), groups, stated)
+    return Content(sweeps, rows, measured, charts(rows, groups), groups, stated, reasons(rows))
 
 
 def _numbered(views: Sequence[PageTable], number: int) -> list[PageTable]:
@@ -140,7 +145,8 @@ def _context(found: Content) -> dict[str, Any]:
         "title": ", ".join(_title(sweep) for sweep in found.sweeps),
         "headline": headline(found),
         "work": " \u00b7 ".join([*machines, agreement_line(found.groups)]),
-        "facts": _facts(found),
+        "reasons": found.reasons,
+        "facts": facts(found),
         "failures": _shortened(tables.failures(found.rows)),
         "measured": [(title, [_shortened(view) for view in views]) for title, views in found.measured],
         "charts": [(chart, picture) for chart, picture in drawn if chart.key != "published_ratios"],
@@ -184,7 +190,7 @@ def headline(found: Content) -> str:
 def fastest(rows: Sequence[Row]) -> dict[str, int]:
     """Return how often each framework has the shortest median step, over conditions with at least two finished frameworks."""
     wins: dict[str, int] = {}
-    for members in _compared(rows):
+    for members in cells.compared(rows):
         name = str(members[0]["framework"])
         wins[name] = wins.get(name, 0) + 1
     return wins
@@ -193,7 +199,7 @@ def fastest(rows: Sequence[Row]) -> dict[str, int]:
 def _slowest(rows: Sequence[Row]) -> str:
     """Return in words which framework is farthest behind the fastest one under the same conditions, and which these are."""
     shortest, longest = max(
-        ((members[0], members[-1]) for members in _compared(rows)), key=lambda pair: pair[1]["step_ns"] / pair[0]["step_ns"],
+        ((members[0], members[-1]) for members in cells.compared(rows)), key=lambda pair: pair[1]["step_ns"] / pair[0]["step_ns"],
         default=(None, None),
     )  # fmt: skip
     if shortest is None or longest is None:
@@ -202,14 +208,6 @@ def _slowest(rows: Sequence[Row]) -> str:
     times = " against ".join(units.duration(row["step_ns"]) for row in (longest, shortest))
     where = f"{longest['network']} {longest['mode']}, batch {longest['batch']}"
     return f"{longest['framework']} takes up to {ratio:.3g} times as long ({times}; {where})"
-
-
-def _compared(rows: Sequence[Row]) -> list[list[Row]]:
-    """Return the cells of each condition with at least two finished frameworks, shortest step first."""
-    conditions = ("sweep", "network", "mode", "batch", *cells.SETUP)
-    done = [row for row in rows if cells.done(row) and row["step_ns"]]
-    groups = [members for members in cells.grouped(done, conditions).values() if len(cells.frameworks(members)) > 1]
-    return [sorted(members, key=lambda row: int(row["step_ns"])) for members in groups]
 
 
 def agreement_line(groups: Sequence[ConditionGroup]) -> str:
@@ -221,7 +219,8 @@ def agreement_line(groups: Sequence[ConditionGroup]) -> str:
     return f"the order of frameworks correlates positively with the published one in {same} of {len(ranked)} groups"
 
 
-def _facts(found: Content) -> list[str]:
+def facts(found: Content) -> list[str]:
+    """Return notes on the cells: whether it is unknown where their time goes, how many there are, what disturbed them."""
     counts: dict[str, int] = {}
     for row in found.rows:
         counts[str(row["status"])] = counts.get(str(row["status"]), 0) + 1
@@ -230,8 +229,13 @@ def _facts(found: Content) -> list[str]:
     if wins:
         ordered = sorted(wins.items(), key=lambda item: -item[1])
         said.append("shortest median step: " + ", ".join(f"{printable(name)} in {count}" for name, count in ordered))
+    unknown = [
+        f"{chart.title[0].lower()}{chart.title[1:]}: {chart.reason}"
+        for chart in found.charts
+        if isinstance(chart, Missing) and chart.key == KINDS and any(map(cells.done, found.rows))
+    ]
     beside = disturbed(found.rows)
-    return [*said, beside] if beside else said
+    return [*unknown, *said, *([beside] if beside else [])]
 
 
 def _shortened(view: PageTable) -> PageTable:

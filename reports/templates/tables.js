@@ -3,7 +3,7 @@
 // and copied as CSV; columns can be chosen; links lead to rows. A long table shows its first rows until the reader asks for all.
 // In a very long one, only the visible rows are laid out (windowed.js).
 (() => {
-  const FEW = 15, ALL = 20; // rows shown at first, or all if there are no more than ALL
+  const FIRST = 15; // rows that any table shows before the reader asks for all
   const NS_PER = { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9 };
   const fixed = (value, decimals) => value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
   const significant = (value) => fixed(value, Math.abs(value) < 9.995 ? 2 : Math.abs(value) < 99.95 ? 1 : 0);
@@ -63,7 +63,7 @@
       view.querySelector("[data-all]")?.addEventListener("click", () => this.choose(null));
       const choice = view.querySelector("[data-group]");
       choice?.addEventListener("change", () => this.group(choice.value));
-      if (this.rows.length > this.few()) this.fold();
+      if (this.rows.length > FIRST) this.fold();
       this.ready = this.complete(view.querySelector("[data-further]"));
       const tools = view.querySelector(".tools");
       if (tools) this.offer(tools);
@@ -107,14 +107,12 @@
         getExpandedRowModel: core.getExpandedRowModel(),
         getPaginationRowModel: core.getPaginationRowModel(),
       });
-      const pagination = { pageIndex: 0, pageSize: this.few() };
+      const pagination = { pageIndex: 0, pageSize: FIRST };
       const asked = this.view.querySelector(".tools") ? this.heads.filter((head) => "asked" in head.dataset) : [];
       const columnVisibility = Object.fromEntries(asked.map((head) => [String(head.cellIndex), false]));
       table.setOptions((options) => ({ ...options, state: { ...table.initialState, pagination, columnVisibility } }));
       return table;
     }
-
-    few() { return this.rows.length > ALL ? FEW : ALL; }
 
     columnOf(inside) { return this.table.getColumn(String(inside.closest("th").cellIndex)); }
 
@@ -200,16 +198,16 @@
       this.more = document.createElement("button");
       this.more.type = "button";
       this.more.className = "more";
-      this.more.addEventListener("click", () => this.table.setPageSize(this.all() ? this.few() : this.most));
+      this.more.addEventListener("click", () => this.table.setPageSize(this.all() ? FIRST : this.most));
       this.view.append(this.more);
     }
 
-    all() { return this.table.getState().pagination.pageSize > this.few(); }
+    all() { return this.table.getState().pagination.pageSize > FIRST; }
 
     sayMore() {
       const count = this.table.getPrePaginationRowModel().rows.length;
-      this.more.hidden = count <= this.few();
-      this.more.textContent = this.all() ? `Show only the first ${this.few()}` : `Show all ${count} rows`;
+      this.more.hidden = count <= FIRST;
+      this.more.textContent = this.all() ? `Show only the first ${FIRST}` : `Show all ${count} rows`;
     }
 
     // Adds a table's other tools: the choice of columns, and copying as CSV.

@@ -221,7 +221,6 @@
   const TINTED = new Set(["ranges", "operators", "calls", "lines", "syncs", "copies"]);
   const coloured = (legend, { colours }) => legend.map(({ colour }) => {
     if (colour.startsWith("#")) return colour;
-    if (colour === "computing") return colours.line;
     return colour === "soft" ? colours.soft : colours.phases[colour] ?? colours.series[Number(colour)];
   });
 

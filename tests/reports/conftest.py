@@ -1,12 +1,16 @@
 """A real comparison of four frameworks (LeNet-5, kernels cut to seven), and what a hostile trace makes of it."""
 
 import copy
+import importlib.resources
 import itertools
 import json
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+
+from tests.conftest import BROWSERS
 
 DATA = Path(__file__).parents[1] / "data" / "reports" / "compare.json"
 
@@ -65,6 +69,26 @@ class Page(HTMLParser):
 def parse():
     """The parser of pages: text -> Page."""
     return Page
+
+
+@pytest.fixture(scope="session")
+def axe():
+    """The text of axe.min.js, from the package that ships it."""
+    package = pytest.importorskip("axe_playwright_python", reason="axe-core is not installed (extra dev)")
+    return importlib.resources.files(package).joinpath("axe.min.js").read_text(encoding="utf8")
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """Chromium, driven by Playwright while a module's tests run: not longer, as asyncio.run fails in this thread meanwhile."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed (extra dev)")
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip("no Chromium on this machine")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        yield opened
+        opened.close()
 
 
 @pytest.fixture

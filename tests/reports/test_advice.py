@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from kernelscope.analysis.advise import advice as analysis
-from kernelscope.reports import advice, colours, ending
+from kernelscope.reports import advice, ending
 from kernelscope.reports.trimmed import Trimmed
 from tests.places import ROOT
 
@@ -84,14 +84,6 @@ def test_each_part_of_a_step_has_a_colour_of_its_own():
     assert len(set(colours)) == len(colours) == len(analysis.PARTS)
     rules = [re.search(rf"\.{colour} {{ background: ([^;}}]+);", STYLE).group(1) for colour in colours]
     assert len(set(rules)) == len(rules)
-
-
-def test_a_part_has_the_colour_that_timelines_give_it():
-    same = {
-        "copying-alone": colours.COPY, "communication-alone": colours.COMMUNICATION, "synchronisation": colours.WAITING,
-        "waiting-for-input": colours.INPUT, "compiling": colours.COMPILING,
-    }  # fmt: skip
-    assert {part: re.search(rf"\.part-{part} {{ background: ([^;}}]+);", STYLE).group(1).upper() for part in same} == same
 
 
 def test_a_part_has_the_same_colour_whatever_else_there_is():

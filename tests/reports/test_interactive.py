@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from kernelscope.reports import html, interactive
+from kernelscope.reports import colours, html, interactive
 from kernelscope.reports.interactive import Interactive
 
 # counts how often it is asked to draw, and in which colours, and draws as real parts do
@@ -114,7 +114,7 @@ def test_a_browser_draws_it_under_the_page_s_policy(result, tmp_path, with_probe
     body = re.search(r"<body[^>]*>", page).group()
     assert f'data-sum="{50_000 * 49_999 // 2}"' in body, "packed data comes out whole"
     assert 'data-draws="1"' in body
-    assert 'data-theme="false,#ffffff,#0072b2,7"' in body, "colours come from the style sheet"
+    assert f'data-theme="false,#ffffff,{colours.PHASES["forward"]},7"' in body, "colours come from the style sheet"
     assert "<canvas" in page
     assert "&lt;b&gt;name&lt;/b&gt;</output>" in page
 

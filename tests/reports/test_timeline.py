@@ -11,7 +11,7 @@ from kernelscope.analysis.attribution.frameworks import Clock, Context, pytorch
 from kernelscope.analysis.timeline.lanes import timeline
 from kernelscope.analysis.trace import Trace, conform
 from kernelscope.analysis.trace.records import read_object, read_table
-from kernelscope.reports import html
+from kernelscope.reports import colours, html
 from kernelscope.reports.timeline import LANES
 from kernelscope.reports.timeline import timeline as part
 
@@ -68,7 +68,7 @@ def test_a_page_holds_every_kernel_of_the_step(trace, made):
 def test_colours_are_by_kind_as_in_every_chart_and_by_phase_where_none_is_known(made):
     drawn = part([("pytorch", made)])
     kinds = [entry["title"] for entry in drawn.data["legend"] if entry["of"] == "work"]
-    assert drawn.data["legend"][0] == {"title": "(computing)", "of": "owners", "colour": "computing"}
+    assert drawn.data["legend"][0] == {"title": "(computing)", "of": "owners", "colour": colours.COMPUTING}
     assert "convolution forward" in kinds
     named = [drawn.data["legend"][slot]["title"] for slot in drawn.data["sides"][0]["colours"]]
     for kind, title in zip(made["labels"]["kind"], named, strict=True):

@@ -2,9 +2,7 @@
 
 import csv
 import io
-import shutil
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ import kernelscope as ks
 from kernelscope.analysis.accounting.breakdowns import Breakdown
 from kernelscope.analysis.recordings import imported
 from kernelscope.reports import html
-from tests.conftest import BROWSERS
 from tests.places import corpus
 
 pytestmark = pytest.mark.slow
@@ -41,27 +38,20 @@ def table() -> Breakdown:
 
 
 @pytest.fixture
-def opened(table: Breakdown, tmp_path: Path) -> Iterator[Any]:
+def opened(table: Breakdown, tmp_path: Path, chromium: Any) -> Any:
     """A function that opens the page of the table and returns its Playwright page, with or without scripts."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed (extra dev)")
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
-        pytest.skip("no Chromium on this machine")
     path = corpus(CAPTURE)
     record = imported.write(ks.read(path), [path], tmp_path / "imported", "2026-11-26", "1")
     html.write_capture(record, [table.as_dict()], tmp_path / "report.html")
-    with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=browser, args=["--no-sandbox"])
 
-        def page(scripts: bool = True) -> Any:
-            result = chromium.new_page(java_script_enabled=scripts, viewport={"width": 1280, "height": 900})
-            result.goto((tmp_path / "report.html").as_uri())
-            if scripts:
-                result.wait_for_function("document.documentElement.dataset.tables")
-            return result
+    def page(scripts: bool = True) -> Any:
+        result = chromium.new_page(java_script_enabled=scripts, viewport={"width": 1280, "height": 900})
+        result.goto((tmp_path / "report.html").as_uri())
+        if scripts:
+            result.wait_for_function("document.documentElement.dataset.tables")
+        return result
 
-        yield page
-        chromium.close()
+    return page
 
 
 def copied(page: Any) -> list[int]:

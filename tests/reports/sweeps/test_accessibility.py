@@ -4,7 +4,6 @@ It stands here because it needs a sweep too, and those of the other kinds of pag
 """
 
 import html
-import importlib.resources
 import json
 import re
 from pathlib import Path
@@ -44,12 +43,6 @@ addEventListener("message", ({ data }) => {
 });</script>"""
 
 
-def axe():
-    """The text of axe.min.js, from the package that ships it."""
-    package = pytest.importorskip("axe_playwright_python", reason="axe-core is not installed (extra dev)")
-    return importlib.resources.files(package).joinpath("axe.min.js").read_text(encoding="utf8")
-
-
 @pytest.fixture
 def written(tmp_path, result, explained, shi):
     """One page of each kind, of recorded data."""
@@ -70,13 +63,12 @@ def written(tmp_path, result, explained, shi):
 
 
 @pytest.mark.long
-def test_nothing_serious_is_found_on_any_page(written, browse):
-    script = axe()
+def test_nothing_serious_is_found_on_any_page(written, browse, axe):
     frames = []
     for path in sorted(written.glob("*.html")):
         # the page forbids foreign scripts; only here, to check it, is that lifted
         text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", path.read_text(encoding="utf8"))
-        path.write_text(f"{text}<script>{script}</script>{CHECK}", encoding="utf8")
+        path.write_text(f"{text}<script>{axe}</script>{CHECK}", encoding="utf8")
         frames += [f'<iframe src="{path.name}" width="{width}" height="900"></iframe>' for width in (1280, 390)]
     (written / "all.htm").write_text(AROUND + "".join(frames), encoding="utf8")
     document, console = browse(written / "all.htm", milliseconds=120_000, options=["--blink-settings=preferredColorScheme=0"])
