@@ -271,11 +271,12 @@ def _kernels(name: str, rows: Sequence[Row], steps: int | None) -> PageTable:
         "algorithm": [text_cell(row.get("algorithm")) for row in rows],
     }
     described = {title: cells for title, cells in described.items() if any(cell.value is not None for cell in cells)}
-    numeric = [
-        ViewColumn(title, True, sums) for title, sums in (("time", "duration"), ("calls", "count"), ("durations", "duration"))
-    ]
     single = breakdown_words.executions(rows)
-    numeric[2:] = [*(ViewColumn(title, True) for title in single.values()), replace(numeric[2], asked=bool(single))]
+    numeric = [
+        *(ViewColumn(title, True, sums) for title, sums in (("time", "duration"), ("share", "share"), ("calls", "count"))),
+        *(ViewColumn(title, True) for title in single.values()),
+        ViewColumn("durations", True, "duration", asked=bool(single)),
+    ]
     columns = [ViewColumn("kernel"), *numeric, *(ViewColumn(title, asked=title in ASKED) for title in described)]
     columns.append(ViewColumn("found by", asked=True))
     longest = max((row["time_ns"] for row in rows if row.get("kind") is not None), default=1) or 1
@@ -289,11 +290,11 @@ def _kernels(name: str, rows: Sequence[Row], steps: int | None) -> PageTable:
         name_cell = replace(keyed(row["kernel"], "kernel"), note=" · ".join(filter(None, notes)))
         executions = (ViewCell(breakdown_words.execution(row, key), row.get(key)) for key in single)
         details = (cells[place] for cells in described.values())
-        measured = [replace(time, note=share.text), count, *executions, duration]
+        measured = [time, share, count, *executions, duration]
         body.append([name_cell, *measured, *details, text_cell(row.get("method"))])
     sums = {key: sum(row[key] for row in rows) for key in ("time_ns", "share", "duration_ns", "count")}
     time, share, duration, count = numbers(sums, longest)
-    measured = [replace(time, note=share.text, bar=None), count, *[ViewCell("")] * len(single), duration]
+    measured = [replace(time, bar=None), share, count, *[ViewCell("")] * len(single), duration]
     total = [ViewCell("all kernels"), *measured, *[ViewCell("")] * (len(described) + 1)]
     unit = "per step" if steps else "time per step; calls and durations of all steps"
     caption = f"{printable(name)}: kernels with most time in the kernels pass ({unit})"

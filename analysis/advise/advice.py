@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from kernelscope.analysis.accounting.device_account import (
     OUTSIDE,
     account,
 )
-from kernelscope.analysis.advise import host_account, onnx_notes, words
+from kernelscope.analysis.advise import documentation, host_account, onnx_notes, words
 from kernelscope.analysis.advise.model import LEAST_ON_DEVICE, LEAST_ON_HOST, Advice
 from kernelscope.analysis.advise.notes import mostly_captures, notes
 from kernelscope.analysis.advise.rules import (
@@ -31,11 +31,14 @@ from kernelscope.analysis.advise.rules import (
     generation,
     layouts,
     line_profiles,
+    low_occupancy,
     onnx_graph,
+    oversubscription,
     padding,
     page_faults,
     processor_tables,
     products,
+    roofline,
     rules,
 )
 from kernelscope.analysis.advise.rules.host import untold_ns
@@ -52,11 +55,16 @@ _LONG_OF_TOTALS = 0.1  # of totals, likewise: their kernels are what is known
 _ENOUGH = 4  # steps: with fewer, all of them may be warm-up
 _SAME = 0.8  # of a finding's time: if another finding already saves this share, it is the same finding
 # These speed up all that computes, so other advice on the same time stays
-_OF_ALL = ("mixed precision", "tensor cores", "threads", generation.TOPIC, padding.TOPIC, page_faults.TOPIC, products.TOPIC)
+_OF_ALL = (
+    "mixed precision", "tensor cores", "threads", generation.TOPIC, oversubscription.TOPIC, padding.TOPIC, page_faults.TOPIC,
+    products.TOPIC,
+)  # fmt: skip
 _HOWEVER_SMALL = (onnx_graph.TOPIC,)  # a setting that also speeds up what the estimate leaves out
 _DEVICES = 256  # no machine has more; each needs an account of its own
-# General advice on time between kernels: more specific causes of the same time come first
-_GENERAL = ("gaps between kernels", "dispatch", "fusion", "python", "host-bound", "unknown copies")
+# General advice on time between kernels, or on kernels of any kind: more specific causes of the same time come first
+_GENERAL = (
+    "gaps between kernels", "dispatch", "fusion", "python", "host-bound", "unknown copies", low_occupancy.TOPIC, roofline.TOPIC,
+)  # fmt: skip
 
 _BLIT = rf"\b__amd_rocclr_|{device_copies.COPIES}"  # kernels of AMD's runtime, operators of MXNet
 
@@ -121,21 +129,22 @@ def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
     """Return advice on one recording; raise EvidenceError if it cannot be read.
 
     Keys: schema, path, framework, device, hardware, step_ns, range_ns (the shortest and the longest step, if they differ much;
-    else None), median_ns (of the steps; likewise), batch (samples of a step, None if unknown), batch_source, per, steps (how
-    they were found), certain (whether what repeats is surely a step), program (whether the step is a whole program, which has
-    no steps), few_steps (how many were measured, if few; else None), long_steps (count, of, ns, of_ns: how many steps are much
-    longer than the others, of how many, and their time, of the time of all; None unless that is a large share), median (whether
-    step_ns is the median of the steps, not their mean), windows (of a run's clean pass, of whose means step_ns is the median; None
-    of a capture), recorded_ns (if the device is mostly idle: the time of the whole
-    recording, while step_ns is that of the kernels; else None), unrecorded (why nothing that computes was recorded; else None),
-    untraced (why only a run's layers were recorded; else None), ranges (name, ns: where the program spent most time, if
-    unrecorded is set; else empty), devices (how many do work), other_devices (device, ns, parts: what the others do in the same
-    steps), calls (name, ns: the host's longest calls, if recorded_ns is set), busy (cores, and others: how many of them other
-    processes kept busy; None if unknown, or few), parts (what, ns; they add up to step_ns), recorded_parts (the same for
-    recorded_ns; else empty), timeline (whether more than totals is known), iteration (which one totals are of, in words;
-    None if they are of the whole recording), counted (what totals are of, if it is known: operators, kernels or functions of
-    Python), untold_ns (see rules.host), longest (name and ns of the kernel or function, or on the host the kind of kernel, that
-    takes a fifth of the step or more; else None), advice (see model.Advice; largest saving first), notes.
+    else None), median_ns (of the steps; likewise), batch (samples of a step, None if unknown), batch_source, per, steps (how they
+    were found), certain (whether what repeats is surely a step), program (whether the step is a whole program, which has no
+    steps), few_steps (how many were measured, if few; else None), long_steps (count, of, ns, of_ns: how many steps are much
+    longer than the others, of how many, and their time, of the time of all; None unless that is a large share), changed (first,
+    before_ns, after_ns: see changing.Change; None if steps do not change for good), median (whether step_ns is the median of the
+    steps, not their mean), windows (of a run's clean pass, of whose means step_ns is the median; None of a capture), recorded_ns
+    (if the device is mostly idle: the time of the whole recording, while step_ns is that of the kernels; else None), unrecorded
+    (why nothing that computes was recorded; else None), untraced (why only a run's layers were recorded; else None), ranges
+    (name, ns: where the program spent most time, if unrecorded is set; else empty), devices (how many do work), other_devices
+    (device, ns, parts: what the others do in the same steps), calls (name, ns: the host's longest calls, if recorded_ns is set),
+    busy (cores, and others: how many of them other processes kept busy; None if unknown, or few), parts (what, ns; they add up to
+    step_ns), recorded_parts (the same for recorded_ns; else empty), timeline (whether more than totals is known), iteration
+    (which one totals are of, in words; None if they are of the whole recording), counted (what totals are of, if it is known:
+    operators, kernels or functions of Python), untold_ns (see rules.host), longest (name and ns of the kernel or function, or on
+    the host the kind of kernel, that takes a fifth of the step or more; else None), advice (see model.Advice; largest saving
+    first), notes.
     """
     return of_subject(read(path, request))
 
@@ -158,6 +167,7 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "program": subject.program,
         "few_steps": _few(subject),
         "long_steps": subject.facts.get("long_steps"),
+        "changed": asdict(subject.facts["changed"]) if subject.facts.get("changed") else None,
         "median": (subject.facts.get("clean_windows") or 0) >= MEDIAN and not subject.facts.get("spread"),
         "windows": subject.facts.get("clean_windows"),
         "steps": subject.steps,
@@ -177,7 +187,7 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "counted": subject.trace.info.get("counted"),
         "untold_ns": untold_ns(subject),
         "longest": _longest(subject),
-        "advice": [_plain(one, words.uneven(subject, one.rows)) for one in kept],
+        "advice": [_plain(subject, one) for one in kept],
         "notes": notes(subject, kept),
     }
 
@@ -368,9 +378,9 @@ def _beside_waiting(subject: Subject, kept: list[Advice]) -> list[Advice]:
     return [replace(one, modelled=False, evidence=[*one.evidence, said]) if one.topic in bounds else one for one in kept]
 
 
-def _plain(one: Advice, uneven: list[str]) -> dict[str, Any]:
+def _plain(subject: Subject, one: Advice) -> dict[str, Any]:
     return {
         "topic": one.topic, "title": one.title, "saves_ns": round(one.saves_ns), "at_most": not one.modelled,
-        "estimate": one.estimate,
-        "evidence": [*one.evidence, *uneven], "remedy": one.remedy, "link": one.link or None,
+        "estimate": one.estimate, "evidence": [*one.evidence, *words.uneven(subject, one.rows)], "remedy": one.remedy,
+        "link": one.link or documentation.page(subject, one.topic),
     }  # fmt: skip

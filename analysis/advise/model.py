@@ -19,8 +19,9 @@ class Advice:
 
     topic: the rule's fixed name, such as "input pipeline". title: the finding in one sentence. saves_ns: how much shorter a
     step can get: an upper bound, or an estimate that may be exceeded if modelled. estimate: how it was worked out. evidence:
-    sentences with numbers. remedy: what to do, in the framework's own terms. link: the framework's documentation of it; empty
-    if none fits. rows: the subject's rows whose time it would save; savings in the same rows do not add up.
+    sentences with numbers. remedy: what to do, in the framework's own terms. link: the framework's documentation of it; if
+    empty, that of the topic, see advise.documentation. rows: the subject's rows whose time it would save; savings in the same
+    rows do not add up.
     last: whether it comes behind all other advice, since the program may not allow what it asks for.
     """
 

@@ -16,6 +16,7 @@ from kernelscope.analysis.advise.rules import (
     mapped,
     memory,
     onnx_graph,
+    oversubscription,
     page_faults,
 )
 from kernelscope.analysis.advise.subject import STEPS, Subject
@@ -25,6 +26,7 @@ from kernelscope.analysis.recordings import core_use
 
 _SHORTER = 0.75  # times the clean step: recording adds time, so a recorded step this much shorter was of another kind
 _ROUGH = 2.0  # times the clean step: recording cost as much as the step itself
+_OTHER, _OTHER_NS = 20.0, 20_000_000  # times the clean step, and at least: no recording costs that, so it was of other steps
 _COST = 0.1  # of the clean step: a larger cost of recording is noted
 _ASIDE = 0.05  # of the time that a program was watched: left-out steps that took longer are noted
 _LARGE = 0.05  # of the device's work: what runs outside of the steps and takes longer is noted
@@ -51,6 +53,7 @@ def notes(subject: Subject, kept: list[Advice]) -> list[str]:
             f"operators use {threads} of {cores} cores, and other processes kept {busy['others']:.2g} busy: what more threads "
             "would save is not known; record again while nothing else runs"
         )
+    result += oversubscription.notes(subject)
     if subject.rows["part"].isin([GRAPH]).any():
         result.append(f"kernels inside CUDA graphs were not recorded, so no advice covers them; {RECORD_GRAPHS} records them")
     if page_faults.TOPIC not in [one.topic for one in kept]:
@@ -140,6 +143,12 @@ def _of_recording(subject: Subject) -> list[str]:
     if traced_ns < _SHORTER * subject.step_ns:
         what = "the program takes" if subject.program else "steps take"
         return [f"{what} {traced} in the pass that the parts come from, but {step} in the clean pass: {_why_shorter(subject)}"]
+    if traced_ns > max(_OTHER * subject.step_ns, _OTHER_NS) and not subject.program:
+        return [
+            f"steps took {traced} while recorded, {traced_ns / subject.step_ns:,.0f} times the clean step, {step}, which is more "
+            "than recording costs: the parts seem to be of another loop of the program, and the time of the first; record each "
+            "loop by itself with --steps A:B"
+        ]
     if traced_ns > (1 + _COST) * subject.step_ns:
         return [
             f"{_took(subject, traced_ns)}; the parts leave that cost out and add up to the clean {_step(subject)}, "

@@ -28,7 +28,7 @@ from kernelscope.analysis.accounting.device_account import (
 )
 from kernelscope.analysis.accounting.growth import Growth, growth
 from kernelscope.analysis.accounting.statistics import mean_step_ns, window_means
-from kernelscope.analysis.advise import host_account
+from kernelscope.analysis.advise import changing, host_account
 from kernelscope.analysis.advise.compiled import is_compiled
 from kernelscope.analysis.attribution import calls as api
 from kernelscope.analysis.attribution import device_steps
@@ -64,6 +64,7 @@ _NOTHING_RAN = (
     "nothing ran while the profiler was active, though it recorded the calls of the device's API: check its schedule (wait, "
     "warmup, active) and where prof.step() is called"
 )
+_COUNTED = ("minor_faults", "system_ns", "involuntary_switches")  # of each clean step
 _ROCPROF = "rocprof"  # tools whose names begin so profile AMD's GPUs alone
 _OF_PYTORCH, _NOTICEABLE = r"\bat::native::", 0.05  # in names of its kernels; of the time
 _HIP = r"^hip[A-Z]"  # calls of the API of AMD's GPUs
@@ -388,6 +389,7 @@ def of_run(run: Run, path: str) -> Subject:
     facts["spread"] = _spread(passes, run.clean_step_ns)
     facts["long_steps"] = None if queued or windows < MEDIAN or facts["spread"] else _long_steps(passes)
     facts["growth"] = None if queued else run.growth
+    facts["changed"] = None if queued or facts["growth"] or not passes else changing.change(_lengths(passes[0].measured))
     if critical_device(trace) is not None:
         return _named(_without_recording(of_trace(trace, path), run, facts), run)
     if run.whole and not trace.has_timeline():
@@ -396,7 +398,7 @@ def of_run(run: Run, path: str) -> Subject:
     facts["traced_step_ns"] = mean_step_ns(trace.steps[~trace.steps["warmup"]])
     steps = run.clean_steps()
     used = (steps["user_ns"] + steps["system_ns"]).mean() if len(steps) else None
-    facts["clean"] = {name: float(steps[name].median()) for name in ("minor_faults", "system_ns") if steps[name].notna().any()}
+    facts["clean"] = {name: float(steps[name].median()) for name in _COUNTED if steps[name].notna().any()}
     recorded = int((~trace.steps["warmup"]).sum())
     subject = Subject(
         path, trace, rows, step_ns, "cpu", None, STEPS, "marked while recording", recorded, facts,

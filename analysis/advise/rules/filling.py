@@ -21,7 +21,7 @@ _PRODUCTS = (
 
 def too_few_blocks(subject: Subject) -> list[Advice]:
     """Kernels have fewer blocks than the device has multiprocessors."""
-    processors = _multiprocessors(subject)
+    processors = multiprocessors(subject)
     if not processors:
         return []
     rows = subject.kernels()
@@ -48,7 +48,8 @@ def too_few_blocks(subject: Subject) -> list[Advice]:
     ]
 
 
-def _multiprocessors(subject: Subject) -> int | None:
+def multiprocessors(subject: Subject) -> int | None:
+    """Return how many multiprocessors or compute units the subject's device has; None if unknown."""
     for device in subject.trace.info.get("devices") or []:
         if device.get("device") == subject.device and device.get("multiprocessors"):
             return int(device["multiprocessors"])
