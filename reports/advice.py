@@ -86,7 +86,8 @@ def _summed(result: Result) -> str:
 def _about(result: Result) -> str:
     """Say that a step's time is neither the mean nor the median of uneven steps, but the middle one of windows' means."""
     uneven = bool((result.get("range_ns") or (0, 0))[1])
-    return "about " if uneven and result.get("windows") and not result.get("median") else ""
+    several = (result.get("windows") or 0) > 2  # the middle one of two is their mean
+    return "about " if uneven and several and not result.get("median") else ""
 
 
 def _between(result: Result) -> str:

@@ -134,6 +134,7 @@ def _advice(subject: Subject, trace: Trace, rows: pd.DataFrame) -> list[Advice]:
             remedies[limiter],
             rows=words.ids(rows),
             modelled=modelled,
+            last=modelled,  # whether it waits for memory at all is not known then
         )
     ]
 
