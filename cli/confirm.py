@@ -129,7 +129,7 @@ def _of_comparison(folder: Path, names: Sequence[str]) -> tuple[Path, list[Claim
     for explained in read_object(folder / COMPARISON).get("explanations") or []:  # the slowest comes first
         side, findings = candidates.of_explanation(explained)
         slow, fast = (str(explained[one]["name"]) for one in (side, "a" if side == "b" else "b"))
-        framework, settings = str(explained[side]["framework"]), _settings(folder / slow)
+        framework, settings = str(explained[side]["framework"]), _settings(_record(folder / slow))
         found = candidates.candidates(framework, findings, names, general=False, settings=settings)
         if found and (best is None or candidates.promised_ns(found) > best[0]):
             best = candidates.promised_ns(found), slow, fast, findings
@@ -142,9 +142,13 @@ def _of_comparison(folder: Path, names: Sequence[str]) -> tuple[Path, list[Claim
     return folder / slow, findings
 
 
-def _settings(folder: Path) -> Mapping[str, object]:
+def _record(folder: Path) -> Mapping[str, Any]:
+    """Return the record of a side of a comparison; empty if its folder is gone."""
+    return read_object(folder / RUN) if (folder / RUN).is_file() else {}
+
+
+def _settings(record: Mapping[str, Any]) -> Mapping[str, object]:
     """Return the settings of a workload's recording; none of a script's, whose parts may have several."""
-    record = read_object(folder / RUN) if (folder / RUN).is_file() else {}
     return {} if "profiled" in record else record.get("settings") or {}
 
 
@@ -158,7 +162,7 @@ def confirmed(
     program does not run.
     """
     recorded, folder, framework = program.path, program.folder, str(program.record["framework"])
-    found = candidates.candidates(framework, findings, arguments.only, source == kept.ADVICE, _settings(recorded))
+    found = candidates.candidates(framework, findings, arguments.only, source == kept.ADVICE, _settings(program.record))
     if not found:
         raise InputError(f"{recorded}: no change that can be tried on a {framework} program answers the findings")
     try:

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.tracer.inside import disclosure
-from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.run_record import LOG_FILE, RUN_FILE
 from kernelscope.tracer.outside import environments, locks, machine_cache, profile, turns, variants
@@ -102,8 +101,8 @@ def session(
 ) -> dict[str, Path]:
     """Run a workload with each trial's changes, window by window in turns; return the run folders, with `count` restarts each.
 
-    record: run.json of the unchanged workload. path: its folder, which holds its own program, if any. Folders that are complete
-    are used as they are.
+    trials: the recorded variables are among theirs. record: run.json of the unchanged workload. path: its folder, which holds its
+    own program, if any. Folders that are complete are used as they are.
     """
     place = _of_set(folder / TRIALS, [], trials)
     folders = {trial.name: place / trial.name for trial in trials}
@@ -129,8 +128,7 @@ def _session(
     environment = environments.resolve(str(record["framework"]), None)
     own = record.get("program")
     program = variants.program_file(str(path / own["file"])) if own else None
-    base = {name: value for name, value in record["variables"].items() if value != HIDDEN}
-    sides = [Variant(trial.name, environment, program, {**base, **trial.variables}, tuple(trial.changes)) for trial in trials]
+    sides = [Variant(trial.name, environment, program, dict(trial.variables), tuple(trial.changes)) for trial in trials]
     made = Session(sides, wanted, list(folders.values()), sys.argv)
     made.run(lambda label, done, total: said(f"{label}: {len(trials)} sides in turns, {done} of {total} done"))
 
