@@ -24,7 +24,7 @@ from kernelscope.cli import sharing
 from kernelscope.cli.output import write, write_result
 from kernelscope.cli.trying import TriedProgram, TriedScript, Workload
 from kernelscope.reports import confirmed as told
-from kernelscope.reports import tables
+from kernelscope.reports import content, tables
 from kernelscope.tracer.inside import disclosure
 from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.inside.launching.command import label
@@ -106,6 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
     checked(arguments)
     if arguments.verdicts:
         write(told.verdicts(kept.summary(kept.read(verdicts.read()))), arguments.format)
+        print(f"kernelscope: all verdicts: {verdicts.file()}; a program's trials: RECORDING/{FOLDER}/{FILE}", file=sys.stderr)
         return 0
     if arguments.path is None:
         raise UsageError("PATH is missing: name a folder that `profile` or `run` wrote, or a script")
@@ -115,7 +116,10 @@ def run(arguments: argparse.Namespace) -> int:
         said = confirmed(arguments, program_of(arguments, slower, output, _named(arguments)), findings, kept.EXPLANATION)
     else:
         program = program_of(arguments, recorded, output, _named(arguments))
-        said = confirmed(arguments, program, candidates.of_advice(advise(recorded)))
+        advised = advise(recorded)
+        if warning := content.busy(advised).strip():
+            print(f"kernelscope: while {recorded} was recorded: {warning}", file=sys.stderr)
+        said = confirmed(arguments, program, candidates.of_advice(advised))
     _write(said, arguments.format)
     return 0
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Any
 
 from rich.console import Group
 from rich.text import Text
 
-from kernelscope.analysis.confirm.verdicts import CONFIDENCE, CONFIRMED, PARTLY, VERDICTS
+from kernelscope.analysis.confirm.verdicts import CONFIDENCE, CONFIRMED, PARTLY, UNSEEN, VERDICTS
 from kernelscope.reports import content, text, units
 from kernelscope.reports.fitted import Fitted
 from kernelscope.reports.renderers import Markdown
@@ -17,11 +18,10 @@ from kernelscope.reports.trimmed import Trimmed
 
 Result = Mapping[str, Any]
 _PARTS = 3  # of the account that are shown
-_COARSE, _BLIND = (
-    0.05,
-    0.25,
-)  # of a step: trials should show effects of the first size; without those of the second there is no verdict
+# Of a step: trials should show effects of the first size; without those of the second there is no verdict
+_COARSE, _BLIND = 0.05, 0.25
 _APART = 0.25  # of the trials' step: recordings may differ from it by this much
+_MANY = 50  # rounds: nobody repeats trials more often
 
 
 def answer(result: Result) -> str:
@@ -151,16 +151,20 @@ def _after(result: Result) -> list[tuple[str, list[str]]]:
     ]
     both = " and ".join(f"{_ms(account[side])} ms" for side in ("a_ns", "b_ns"))
     head = f"Where the time went, by {account['parts_by']} (recorded once each, with steps of {both})"
-    if not _agrees(account, result["together"]):
-        head, moved = "Where the time went is unknown", [f"its recordings have steps of {both}, unlike the trials"]
+    if apart := _apart(account, result["together"]):
+        head, moved = "Where the time went is unknown", apart
     return [(head, moved), ("What remains", remains or ["nothing known to help"])]
 
 
-def _agrees(account: Mapping[str, Any], together: Mapping[str, Any]) -> bool:
-    """Return whether both recordings have about the same steps as the trials: otherwise other work disturbed them."""
+def _apart(account: Mapping[str, Any], together: Mapping[str, Any]) -> list[str]:
+    """Return a line for each of both recordings whose steps differ much from the trials': other work disturbed it."""
     before, after = together["step_ns"], together["step_ns"] - together["saved_ns"]
-    pairs = ((account["a_ns"], before), (account["b_ns"], after))
-    return all(abs(recorded - tried) <= _APART * tried for recorded, tried in pairs)
+    pairs = (("unchanged", account["a_ns"], before), ("changed", account["b_ns"], after))
+    return [
+        f"the recording of the {name} program has steps of {_ms(recorded)} ms, its trials of {_ms(tried)} ms"
+        for name, recorded, tried in pairs
+        if abs(recorded - tried) > _APART * tried
+    ]
 
 
 def _verdict(row: Mapping[str, Any]) -> str:
@@ -203,6 +207,7 @@ def notes(result: Result) -> list[str]:
     said += [
         f"{one['name']} does not help in addition to {one['beside']}." for one in (result["together"] or {}).get("dropped", [])
     ]
+    said += _undecided(result)
     threads = [row["name"] for row in result["tried"] if row.get("cores") and row["verdict"] in (CONFIRMED, PARTLY)]
     if result.get("busy") and threads:
         said.append(f"Not kept because other processes on the machine influence the effect of threads: {', '.join(threads)}.")
@@ -211,6 +216,27 @@ def notes(result: Result) -> list[str]:
     if any(row["results"] == "not compared" for row in result["tried"]):
         said.append("Results are compared by the first losses; not compared: losses are not visible, or differ from run to run.")
     return said
+
+
+def _undecided(result: Result) -> list[str]:
+    """Return a note on changes without a sure effect that may save half of what was claimed, or 5% of a step if nothing was.
+
+    An interval shrinks with the square root of the rounds, so their number follows from its width.
+    """
+    unsure = [row for row in result["tried"] if row["verdict"] == UNSEEN and row["interval_ns"][1] > _least_ns(row, result)]
+    if not unsure:
+        return []
+    most = [f"{row['name']} (may save up to {_ms(row['interval_ns'][1])} ms)" for row in unsure]
+    wider = max((row["interval_ns"][1] - row["interval_ns"][0]) / 2 / _least_ns(row, result) for row in unsure)
+    rounds = ceil(result["rounds"] * max(wider, 1.5) ** 2)
+    again = f"repeat with --rounds {rounds}" if rounds <= _MANY else "repeat on an idle machine, with more --rounds"
+    return [f"The noise is too large to rule out that these help: {', '.join(most)}; {again}."]
+
+
+def _least_ns(row: Mapping[str, Any], result: Result) -> float:
+    """Return the least saving by a change that matters."""
+    claimed_ns: int = row["claimed_ns"] or 0
+    return claimed_ns / 2 if claimed_ns else _COARSE * int(result["step_ns"])
 
 
 def _ms(ns: float | None) -> str | None:

@@ -74,7 +74,7 @@ def rounds(
     for number in range(count):
         for place, trial in enumerate(left[one] for one in turns.order(len(left), number)):
             coming = len(left) * (count - number) - place
-            estimate = f", about {took / ran * coming:.0f} s left" if ran else ""
+            estimate = f", about {took / ran * coming:.0f} s for all {coming} that are left" if ran else ""
             target = place_of_set / trial.name / str(number + 1)
             there, began = _worked(target), time.monotonic()
             if not there:

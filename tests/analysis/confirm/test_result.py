@@ -319,7 +319,23 @@ def test_recordings_that_met_other_work_do_not_say_where_the_time_went(said):
     account = {**said[0]["account"], "a_ns": 124 * MS}
     text = confirmed.markdown({**said[0], "account": account})
     assert "### Where the time went is unknown" in text
-    assert "its recordings have steps of 124.00 ms and 8.00 ms, unlike the trials" in text
+    assert "the recording of the unchanged program has steps of 124.00 ms, its trials of 10.50 ms" in text
+    assert "the recording of the changed program" not in text
+
+
+def test_changes_that_noise_hides_are_named_with_the_rounds_that_show_them(said):
+    found = candidates.candidates("pytorch", [Claim("fusion", "chains", 2 * MS)], ("compiled-model", "kept-heap"))
+    tried = {UNCHANGED: runs(20, 22, 20, 22), "compiled-model": runs(19, 21.9, 20, 21), "kept-heap": runs(20, 21.9, 20.1, 22)}
+    whole = result.result("run", RECORD, [], result.tried(found, tried), tried, None, [], {})
+    by_name = {row["name"]: row for row in whole["tried"]}
+    low, high = by_name["compiled-model"]["interval_ns"]
+    assert low < 0 < MS < high, "half of what was claimed is possible"
+    [note] = [note for note in confirmed.notes(whole) if "too large to rule out" in note]
+    assert "compiled-model (may save up to 1.88 ms), kept-heap (may save up to 1.27 ms)" in note
+    # Half of the widest interval is 1.36 times the least that matters, which is below 1.5, the least that rounds are meant for
+    assert note.endswith("repeat with --rounds 9."), "4 rounds times the square of 1.5"
+    sure = {**whole, "tried": [{**by_name["kept-heap"], "interval_ns": [-MS // 2, MS // 2]}]}
+    assert not any("too large to rule out" in note for note in confirmed.notes(sure)), "half a ms is no 5% of 21"
 
 
 def test_each_finding_gets_a_trial_before_any_gets_a_second():
