@@ -14,7 +14,7 @@ from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.timeline import over_time
 from kernelscope.analysis.timeline.flame import flame
-from kernelscope.analysis.timeline.lanes import timeline
+from kernelscope.analysis.timeline.lanes import MOST, timeline
 from kernelscope.analysis.timeline.memory import memory_over_time
 from kernelscope.analysis.trace import Trace
 from kernelscope.reports import flame as flames
@@ -84,7 +84,7 @@ def _roofline(known: Known, pair: tuple[Run | str, Trace | str]) -> dict[str, An
 
 
 def _of_traces(traces: Sequence[tuple[str, Trace | str]], captured: bool = False) -> list[Interactive]:
-    drawn = partial(timeline, whole=len(traces) == 1)  # several timelines are aligned at their steps
+    drawn = partial(timeline, most=MOST // max(len(traces), 1), whole=True)
     return [timelines.timeline(_sides(traces, drawn)), flames.flame(_sides(traces, flame), captured)]
 
 

@@ -1,4 +1,4 @@
-"""The timeline as an interactive part of a page: a single recording as a whole, or several aligned at a step of each.
+"""The timeline as an interactive part of a page: one recording, or several that are aligned at a step of each.
 
 Its data is small: times are differences, names are stored once, colours are places in a list.
 """
@@ -46,7 +46,8 @@ def timeline(runs: Sequence[tuple[str, Mapping[str, Any] | str]]) -> Interactive
     if not sides:
         return Interactive("timeline", "Timeline", "timeline", {}, "no timeline", " ".join(missing) or "There is no run.")
     slots = _Slots(sides)
-    data = {"sides": [_side(name, made, slots) for name, made in sides], "legend": slots.legend}
+    aligned = len(sides) > 1
+    data = {"sides": [_side(name, made, slots, aligned) for name, made in sides], "legend": slots.legend}
     of = "; ".join(f"{printable(name)}: {_about(made)}" for name, made in sides)
     stepped = any(made["steps"] and not _is_whole(made) for _, made in sides)
     what = "a representative step" if stepped else "the recording"
@@ -57,11 +58,12 @@ def timeline(runs: Sequence[tuple[str, Mapping[str, Any] | str]]) -> Interactive
         data=data,
         alternative=f"Timeline of {what}, with a lane for each thread and stream. {of}. "
         "The same times, as means of all steps, are in the tables of layers, kinds and kernels.",
-        note=" ".join([*([_STEPS] if stepped else []), _OWNERS, *_left_out(sides), *missing]),
+        note=" ".join([*([_STEPS] if stepped else []), *([_ALIGNED] if aligned else []), _OWNERS, *_left_out(sides), *missing]),
     )
 
 
-_STEPS = "For each run the recorded step nearest to the median of its recorded steps, all aligned at their beginning."
+_STEPS = "Each run has the recorded step nearest to the median of its recorded steps."
+_ALIGNED = "The steps shown first begin at the same place, at 0."
 _OWNERS = (
     "The first lane gives each instant to one owner, so it adds up to the whole: colours show what happened while nothing was "
     "computed."
@@ -71,6 +73,11 @@ _OWNERS = (
 def _is_whole(made: Mapping[str, Any]) -> bool:
     """Return whether a timeline covers more than the step that it shows first."""
     return made["step_ns"] is not None and made["step_ns"] != [0, made["wall_ns"]]
+
+
+def _shown_from(made: Mapping[str, Any]) -> int:
+    """Return when the step that is shown first begins, ns from the recording's start."""
+    return int(made["step_ns"][0]) if made["step_ns"] else 0
 
 
 def _about(made: Mapping[str, Any]) -> str:
@@ -106,8 +113,8 @@ def _left_out(sides: Sequence[Side]) -> Iterator[str]:
 # --- one side ---------------------------------------------------------------------------------------------------------------
 
 
-def _side(name: str, made: Mapping[str, Any], slots: _Slots) -> dict[str, Any]:
-    """Return a run's timeline in the script's format."""
+def _side(name: str, made: Mapping[str, Any], slots: _Slots, aligned: bool) -> dict[str, Any]:
+    """Return a run's timeline in the script's format. aligned: whether the step that is shown first begins at 0."""
     labels = made["labels"]
     shown = {key: _numbered(texts) for key, texts in labels.items()}
     kinds = list(dict.fromkeys(lane["kind"] for lane in made["lanes"]))
@@ -117,6 +124,7 @@ def _side(name: str, made: Mapping[str, Any], slots: _Slots) -> dict[str, Any]:
     waiting = [kind == SYSTEM for kind in labels["kind"]]
     return {
         "name": printable(name),
+        "begins": -_shown_from(made) if aligned else 0,
         "shown": made["step_ns"] if _is_whole(made) else None,
         "title": f"{printable(name)}: {_about(made)}",
         "wall": made["wall_ns"],

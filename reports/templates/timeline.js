@@ -1,7 +1,7 @@
 "use strict";
-// The timeline of a recording, or of one step of several: rows of events, with sides aligned at their start. ECharts provides axes,
-// zoom and canvas; this script chooses what to draw: events narrower than a pixel are merged, level by level, so a row never has
-// more to draw than the page has pixels. All times are ns from the start.
+// The timeline of a recording, or of several: rows of events, with sides aligned at the steps that are shown first. ECharts provides
+// axes, zoom and canvas; this script chooses what to draw: events narrower than a pixel are merged, level by level, so a row never
+// has more to draw than the page has pixels. All times are ns; 0 is where the recording begins, or the steps shown first.
 (() => {
   const ROW = 13, OWNER = 20, LANE = 20, SIDE = 32; // heights in pixels
   const FEW = 6; // rows of a lane shown at first
@@ -33,9 +33,9 @@
     Object.fromEntries(Object.entries(level).map(([name, column]) => [name, column.subarray(0, count)]))
   );
 
-  const decoded = (row) => {
+  const decoded = (row, begins) => {
     const level = blank(row.label.length);
-    let at = 0;
+    let at = begins;
     for (let i = 0; i < row.label.length; i += 1) {
       level.start[i] = at + row.gap[i];
       at = level.end[i] = level.start[i] + row.lasted[i];
@@ -94,7 +94,9 @@
   const described = ({ side, lane, level, place }) => {
     const label = level.label[place], events = level.events[place], length = level.end[place] - level.start[place];
     const more = KEYS.slice(1).map((key) => textOf(side, key, label)).filter(Boolean).join(" · ");
-    const [begun, over] = [level.start[place], level.end[place]].map((ns) => moment(ns, length || 1, level.end[place] || 1));
+    const [begun, over] = [level.start[place], level.end[place]].map((ns) => (
+      moment(ns - side.begins, length || 1, level.end[place] - side.begins || 1)
+    ));
     const when = `from ${begun} to ${over}`;
     const share = `${(100 * level.busy[place] / side.wall).toFixed(2)}% of ${duration(side.wall)}`;
     return [
@@ -143,7 +145,8 @@
 
   // Returns the sides with drawable rows.
   const prepared = (data) => data.sides.map((side) => ({
-    ...side, lanes: side.lanes.map((lane) => ({ ...lane, rows: lane.rows.map((row) => ({ levels: decoded(row) })) })),
+    ...side,
+    lanes: side.lanes.map((lane) => ({ ...lane, rows: lane.rows.map((row) => ({ levels: decoded(row, side.begins) })) })),
   }));
 
   // Returns everything to draw with its place: {kind: side, lane or row, y, height, ...}, and the whole height.
@@ -283,7 +286,7 @@
         width: at.width - 4, fill: big ? colours.ink : colours.soft,
       },
     }];
-    const end = at.left + entry.side.wall * at.scale;
+    const end = at.left + (entry.side.begins + entry.side.wall) * at.scale;
     if (big && end <= at.x + at.width + 1) {
       const shape = { x1: end, x2: end, y1: y + entry.height, y2: y + entry.bottom - entry.y };
       children.push({ type: "line", silent: true, shape, style: { stroke: colours.ink, lineWidth: 1.5 } });
@@ -324,8 +327,8 @@
 
   class Timeline {
     constructor(element, data, theme, view) {
-      Object.assign(this, { element, theme, view, sides: view.sides, wall: Math.max(...view.sides.map((side) => side.wall)) });
-      if (view.to === null) [view.from, view.to] = this.sides.length === 1 && this.sides[0].shown || [0, this.wall];
+      Object.assign(this, { element, theme, view, sides: view.sides, begins: Math.min(...view.sides.map((side) => side.begins)), ends: Math.max(...view.sides.map((side) => side.begins + side.wall)) });
+      if (view.to === null) [view.from, view.to] = this.firstShown() ?? [this.begins, this.ends];
       this.fills = [...coloured(data.legend, theme), ...TINTS];
       for (const side of this.sides) {
         side.copies = data.legend.findIndex(({ title, of }) => of === "owners" && title === "copies");
@@ -347,6 +350,13 @@
       this.offerTools();
       this.explainColours(data);
       this.listenToKeys();
+    }
+
+    // From the beginning of the steps shown first to the end of the longest of them; null if there is nothing else.
+    firstShown() {
+      const edges = this.sides.map(({ begins, wall, shown }) => (shown ?? [0, wall]).map((ns) => begins + ns));
+      if (!this.sides.some(({ shown }) => shown)) return null;
+      return [Math.min(...edges.map(([first]) => first)), Math.max(...edges.map(([, last]) => last))];
     }
 
     get seen() { return this.view.to - this.view.from; }
@@ -379,12 +389,12 @@
     labelled(ns) {
       const [from, to] = this.chart.getModel().getComponent("xAxis").axis.scale.getExtent();
       const edge = Math.min(ns - from, to - ns) / (to - from) * this.element.clientWidth;
-      return edge > 0 && edge < 30 ? "" : moment(ns, to - from, to);
+      return edge > 0 && edge < 30 ? "" : moment(ns, to - from, Math.max(-from, to));
     }
 
     option() {
       const axis = {
-        type: "value", min: 0, max: this.wall, splitNumber: 4, splitLine: { show: true },
+        type: "value", min: this.begins, max: this.ends, splitNumber: 4, splitLine: { show: true },
         axisLabel: { formatter: (ns) => this.labelled(ns), hideOverlap: true, alignMinLabel: "left", alignMaxLabel: "right" },
       };
       return {
@@ -415,10 +425,10 @@
 
     // Shows a time range, limited to the whole, and wide enough.
     show(start, end) {
-      const width = Math.min(Math.max(end - start, NARROWEST), this.wall);
-      const begin = Math.min(Math.max(start, 0), this.wall - width);
+      const width = Math.min(Math.max(end - start, NARROWEST), this.ends - this.begins);
+      const begin = Math.min(Math.max(start, this.begins), this.ends - width);
       this.chart.dispatchAction({ type: "dataZoom", startValue: begin, endValue: begin + width });
-      const [first, last] = [begin, begin + width].map((ns) => moment(ns, width, begin + width));
+      const [first, last] = [begin, begin + width].map((ns) => moment(ns, width, Math.max(-begin, begin + width)));
       kernelscope.say(this.element, `${first} to ${last} is shown`);
     }
 
@@ -481,7 +491,7 @@
       const launched = level.launched?.[place] ?? -1;
       const facts = [
         ...KEYS.map((key) => [key, textOf(side, key, label)]), ["lane", lane.name], ["lasts", `${duration(length)} (${length.toLocaleString("en")} ns)`],
-        ["starts", `${moment(level.start[place], length || 1, this.wall)} after the beginning`],
+        ["starts", `${moment(level.start[place] - side.begins, length || 1, side.wall)} after the beginning`],
         ["launched", launched < 0 ? null : `${duration(launched)} before, by thread ${level.launcher[place]}`],
         ["of the whole", `${(100 * level.busy[place] / side.wall).toFixed(3)}%`],
       ].filter(([, value]) => value);
@@ -521,7 +531,7 @@
       this.view.first = first === undefined ? at : undefined;
       const [low, high] = [Math.min(first ?? at, at), Math.max(first ?? at, at)];
       const said = first === undefined ? "; Shift and click another place to measure the time between" : "";
-      kernelscope.say(this.element, said ? `${moment(at, this.seen, this.wall)}${said}` : `${Math.round(high - low)} ns (${duration(high - low)}) from ${moment(low, this.seen, this.wall)} to ${moment(high, this.seen, this.wall)}`);
+      kernelscope.say(this.element, said ? `${moment(at, this.seen, this.ends)}${said}` : `${Math.round(high - low)} ns (${duration(high - low)}) from ${moment(low, this.seen, this.ends)} to ${moment(high, this.seen, this.ends)}`);
     }
 
     goToRow(event) {
@@ -628,8 +638,8 @@
       hint.style.cssText = "flex-basis:100%;margin:0";
       kernelscope.tools(this.element).replaceChildren(
         made("label", {}, "Search ", this.box), this.outcome, button("+", "zoom in", () => this.zoomBy(0.5)),
-        button("−", "zoom out", () => this.zoomBy(2)), button("Show all", "show the whole time", () => this.show(0, this.wall)),
-        ...(this.sides[0].shown ? [button("One step", "show one step", () => this.show(...this.sides[0].shown))] : []),
+        button("−", "zoom out", () => this.zoomBy(2)), button("Show all", "show the whole time", () => this.show(this.begins, this.ends)),
+        ...(this.firstShown() ? [button("One step", "show one step", () => this.show(...this.firstShown()))] : []),
         ...(deep ? [this.rows] : []), hint,
       );
       this.tell();
@@ -644,7 +654,7 @@
 
     listenToKeys() {
       const keys = {
-        ArrowLeft: () => this.moveBy(-0.2), ArrowRight: () => this.moveBy(0.2), Home: () => this.show(0, this.wall),
+        ArrowLeft: () => this.moveBy(-0.2), ArrowRight: () => this.moveBy(0.2), Home: () => this.show(this.begins, this.ends),
         "+": () => this.zoomBy(0.5), "=": () => this.zoomBy(0.5), "-": () => this.zoomBy(2), "/": () => this.box.focus(),
         w: () => this.zoomBy(0.5), s: () => this.zoomBy(2), a: () => this.moveBy(-0.2), d: () => this.moveBy(0.2),
         Escape: () => this.mark(null), Enter: () => { if (this.current) this.tellAll(this.current); },

@@ -65,6 +65,20 @@ def test_a_page_holds_every_kernel_of_the_step(trace, made):
     assert f"step {made['step']}" in only.alternative
 
 
+def test_several_recordings_are_whole_and_aligned_at_the_steps_shown_first(trace):
+    earlier = trace.steps.assign(start_ns=trace.steps["start_ns"] - 1000)  # the same, but its steps begin 1,000 ns earlier
+    other = Trace(steps=earlier, ranges=trace.ranges, operators=trace.operators, kernels=trace.kernels)
+    several = [("a", timeline(trace, whole=True)), ("b", timeline(other, whole=True))]
+    both = part(several).data["sides"]
+    for side, (_, made) in zip(both, several, strict=True):
+        low, high = side["shown"]
+        assert [low, high] == made["step_ns"]
+        assert side["begins"] + low == 0
+        assert 0 < high - low < side["wall"] == made["wall_ns"]
+    [alone] = part(several[:1]).data["sides"]
+    assert alone["begins"] == 0
+
+
 def test_colours_are_by_kind_as_in_every_chart_and_by_phase_where_none_is_known(made):
     drawn = part([("pytorch", made)])
     kinds = [entry["title"] for entry in drawn.data["legend"] if entry["of"] == "work"]
@@ -212,6 +226,26 @@ def test_keys_words_and_clicks_lead_to_events_and_rows(driven, made):
     assert clicked == row
     assert where.startswith("&lt;img src=x onerror=alert(1)&gt;, ranges, thread "), "a name is text"
     assert images == "0"
+
+
+WHOLE = """
+told.push(range());
+press(chart, "Home");
+told.push(range());
+[...tools.querySelectorAll("button")].find((one) => one.textContent === "One step").click();
+told.push(range());
+"""
+
+
+@pytest.mark.slow
+def test_of_several_whole_recordings_one_step_of_each_is_shown_first(driven, trace):
+    made = timeline(trace, whole=True)
+    later = {**made, "step_ns": [ns + 500 for ns in made["step_ns"]], "wall_ns": made["wall_ns"] + 500}
+    shown, everything, again = driven(part([("a", made), ("b", later)]), WHOLE)
+    low, high = made["step_ns"]
+    assert shown == f"0 {high - low}"
+    assert everything == f"{-low - 500} {made['wall_ns'] - low}"
+    assert again == shown
 
 
 MANY = """
