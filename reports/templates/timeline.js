@@ -318,6 +318,41 @@
   const HINT = "Drag, A and D or arrow keys: move. Ctrl and wheel, W and S or + and −: zoom. Home: all. /: search; Enter there shows "
     + "the next event. Click, or Enter on the event shown: details. Shift and two clicks: the time between them.";
 
+  // --- for Perfetto ----------------------------------------------------------------------------------------------------------
+
+  // What is on the page as a trace that ui.perfetto.dev opens (Chrome's JSON): a process for each side, a thread for each row, as
+  // threads may not hold events that overlap. Events that the page holds merged stay merged.
+  const traceOf = (sides) => {
+    const traceEvents = [];
+    sides.forEach((side, pid) => {
+      let tid = 0;
+      const name = (what, of, at) => traceEvents.push({ ph: "M", name: what, pid, tid: at, args: { name: of } });
+      name("process_name", side.name, 0);
+      for (const lane of side.lanes) {
+        lane.rows.forEach(({ levels: [level] }, depth) => {
+          tid += 1;
+          name("thread_name", depth ? `${lane.name}, row ${depth + 1}` : lane.name, tid);
+          traceEvents.push({ ph: "M", name: "thread_sort_index", pid, tid, args: { sort_index: tid } });
+          level.label.forEach((label, place) => {
+            const known = KEYS.slice(1).map((key) => [key, textOf(side, key, label)]).filter(([, value]) => value);
+            const merged = level.events[place] > 1 ? [["events", level.events[place]], ["busy_ns", level.busy[place]]] : [];
+            const [ts, dur] = [level.start[place] - side.begins, level.end[place] - level.start[place]].map((ns) => ns / 1000);
+            traceEvents.push({
+              ph: "X", pid, tid, ts, dur, name: textOf(side, "name", label) ?? "unnamed", args: Object.fromEntries([...known, ...merged]),
+            });
+          });
+        });
+      }
+    });
+    return JSON.stringify({ displayTimeUnit: "ns", traceEvents });
+  };
+
+  const save = (text, name) => {
+    const href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+    made("a", { href, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(href), 60_000);
+  };
+
   // --- the part --------------------------------------------------------------------------------------------------------------
 
   const TOP = 26, BOTTOM = 62, BESIDE = 6; // pixels around what is drawn
@@ -604,6 +639,11 @@
       this.again();
     }
 
+    save() {
+      save(traceOf(this.sides), "timeline.json");
+      kernelscope.say(this.element, "timeline.json is saved; open it at ui.perfetto.dev");
+    }
+
     searchBox() {
       const box = made("input", { type: "search", value: this.view.words, placeholder: "name, layer, phase, kind" });
       let waiting = 0;
@@ -640,7 +680,7 @@
         made("label", {}, "Search ", this.box), this.outcome, button("+", "zoom in", () => this.zoomBy(0.5)),
         button("−", "zoom out", () => this.zoomBy(2)), button("Show all", "show the whole time", () => this.show(this.begins, this.ends)),
         ...(this.firstShown() ? [button("One step", "show one step", () => this.show(...this.firstShown()))] : []),
-        ...(deep ? [this.rows] : []), hint,
+        ...(deep ? [this.rows] : []), button("Save for Perfetto", "save this timeline as a trace for ui.perfetto.dev", () => this.save()), hint,
       );
       this.tell();
     }

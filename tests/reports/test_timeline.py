@@ -1,6 +1,8 @@
 """Timelines in pages: what is embedded is what was recorded, and a browser zooms, searches and leads to rows."""
 
+import json
 import re
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -246,6 +248,34 @@ def test_of_several_whole_recordings_one_step_of_each_is_shown_first(driven, tra
     assert shown == f"0 {high - low}"
     assert everything == f"{-low - 500} {made['wall_ns'] - low}"
     assert again == shown
+
+
+SAVE = """
+URL.createObjectURL = (blob) => { told.push(blob.parts[0].replaceAll("|", "/")); return "#"; };
+window.Blob = function Blob(parts) { this.parts = parts; };
+[...tools.querySelectorAll("button")].find((one) => one.textContent === "Save for Perfetto").click();
+told.push(said());
+"""
+
+
+@pytest.mark.slow
+def test_what_is_shown_is_saved_as_a_trace_for_perfetto(driven, made):
+    saved, said = driven(part([("<one>", made), ("other", {**made, "step_ns": None})]), SAVE)
+    assert said.startswith("timeline.json is saved")
+    events = json.loads(unescape(saved))["traceEvents"]
+    slices = [event for event in events if event["ph"] == "X"]
+    assert {event["args"]["name"] for event in events if event["name"] == "process_name"} == {"<one>", "other"}
+    tracks = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    for number in (0, 1):
+        mine = [event for event in slices if event["pid"] == number]
+        assert len(mine) == sum(lane["events"] for lane in made["lanes"])
+        for lane in made["lanes"]:
+            if lane["kind"] == "kernels":
+                kernels = [event for event in mine if tracks[number, event["tid"]].startswith("kernels")]
+                assert round(sum(event["dur"] for event in kernels) * 1000) == lane["sum_ns"]
+                first = min(kernels, key=lambda event: event["ts"])
+                assert round(first["ts"] * 1000) == min(row["start_ns"][0] for row in lane["rows"])
+        assert any(event["args"].get("layer") == "conv2" for event in mine)
 
 
 MANY = """
