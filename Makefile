@@ -8,7 +8,7 @@ MORE := jax,keras-torch,onednn,onnxruntime
 OLDER := chainer
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist docs environments test test-all test-fast lint bench planted pairs altered ranks scripts confirm sweeps foreign fuzz guided killed licences vulnerabilities hashes gpu-check clean
+.PHONY: help demo pictures dist docs environments test test-all test-fast lint bench planted pairs altered ranks scripts confirm sweeps foreign fuzz guided killed licences vulnerabilities hashes gpu-check clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -22,6 +22,9 @@ $(VENV)/.installed: setup.py pyproject.toml
 demo: $(VENV)/.installed ## train LeNet-5 in four frameworks and compare them (sets up what it needs; DEMO: options)
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS))
 	$(BIN)/kernelscope compare lenet -f $(FRAMEWORKS) --skip-missing --force -o out/demo $(DEMO)
+
+pictures: $(VENV)/.installed ## draw the pictures in docs that show the comparison of `make demo`
+	$(BIN)/python tests/tools/pictures.py out/demo
 
 dist: $(VENV)/.installed ## build the source distribution and the wheel into dist
 	rm -rf dist && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1700000000) $(BIN)/python -m build --outdir dist
