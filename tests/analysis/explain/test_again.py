@@ -9,6 +9,7 @@ from kernelscope.analysis.explain import again
 from kernelscope.analysis.trace import PROFILE
 from kernelscope.cli import compare, named, profile, run
 from kernelscope.reports import content
+from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.outside.errors import UsageError
 
 
@@ -32,6 +33,17 @@ def test_what_recorded():
     assert again.recorded_by({"recorder": "profile", "options": {"steady": False}}) == PROFILE
     assert again.recorded_by({"recorder": None, "options": {"steady": False}}) == again.RUN
     assert again.recorded_by({"framework": "pytorch"}) == again.CAPTURE
+
+
+def test_recorded_commands_are_named():
+    same = again.program({"profiled": ["python", "-m", "pkg.train", "--name", "a b"]})
+    assert same == "-- python -m pkg.train --name 'a b'"
+    assert again.program({"profiled": ["~/envs/my env/bin/python", "train.py"]}) == "-- ~/'envs/my env/bin/python' train.py"
+    assert again.program({"profiled": ["python", "train.py", f"--token={HIDDEN}"]}) == again.program({}) == "SCRIPT"
+    text = again.advice({PROFILE}, 1, False, [same, same])
+    assert f"`kernelscope profile --repeats 3 -o A {same}` and the same with -o B" in text
+    text = again.advice({PROFILE}, 2, False, [same, "-- python other.py"])
+    assert f"`kernelscope profile --repeats 4 -o A {same}` and `kernelscope profile --repeats 4 -o B -- python other.py`" in text
 
 
 def test_a_capture_on_either_side_decides():

@@ -254,7 +254,7 @@ def test_the_lines_that_set_up_the_input_are_named_with_it():
 def test_equal_programs_recorded_once_get_no_cause():
     why, what = abstention.reason(pair(made("a"), made("b", step_ns=14_000_000)), False)
     assert "the same program" in why
-    assert "kernelscope profile --repeats 3 -o A SCRIPT" in what
+    assert "kernelscope profile --repeats 3 -o A -- python train.py" in what
 
 
 def test_a_busy_machine_is_said():
