@@ -16,8 +16,8 @@ RUN, CAPTURE = "run", "capture"
 _HIDDEN = "(not recorded)"  # in a command's secret parts (see tracer.inside.disclosure)
 UNKNOWN = "SCRIPT"  # stands for a program whose command is not known
 OF_CAPTURES = (
-    "record more steps with the same tool, on a quiet machine; for a Python script of your own, make several recordings: "
-    "`kernelscope profile --repeats 3 -o A SCRIPT` (docs/gate.md)"
+    "record each side three times with the same tool, on a quiet machine, put the captures of each side into its own folder, "
+    "and compare the folders: `kernelscope gate A B`"
 )
 
 

@@ -17,7 +17,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.packed import plain_file
 from kernelscope.analysis.formats.format import Format, chosen, detect
 from kernelscope.analysis.kernels import names, work
-from kernelscope.analysis.recordings import named_twice, only_capture
+from kernelscope.analysis.recordings import captures_within, named_twice
 from kernelscope.analysis.trace import Trace, clocks, duplicates, hiding
 from kernelscope.analysis.trace.merge import merged
 
@@ -59,7 +59,7 @@ def reading(path: Path, form: str | None = None, keep_secrets: bool = False) -> 
     The search adds its warnings and notes to the Trace's info only at the end. What looks like a secret is overwritten in the
     Trace, unless keep_secrets. Of a folder that is no capture itself, the only capture in it is read.
     """
-    only = only_capture.within(path, form)
+    only = captures_within.within(path, form)
     folder, path = path, only or path
     with (
         plain_file(path) as plain,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -76,7 +76,8 @@ class DeviceCase:
 
     rows: row, part, kind, name, cause, detail, a_ns, b_ns, delta_ns (per step; these add up to the difference of the steps), and
     per side count, duration_ns, bytes (per step), dtype, library, grid. taken: rows that a finding has. replaced: which kernels
-    replace which in a step (see alignment).
+    replace which in a step (see alignment). processes: the step of each recorded process of both sides, ns (see repeated); None
+    if there is one a side.
     """
 
     a: DeviceSide
@@ -84,6 +85,7 @@ class DeviceCase:
     rows: pd.DataFrame
     taken: set[str] = field(default_factory=set)
     replaced: list[Replacement] = field(default_factory=list)
+    processes: tuple[Sequence[int], Sequence[int]] | None = None
     _series: dict[str, dict[str, Float]] = field(default_factory=dict)
 
     @property
@@ -246,6 +248,18 @@ class DeviceCase:
     def reach_ns(self, rows: pd.DataFrame) -> float | None:
         """Return how far the rows' difference may be off (95%), from its variation over steps; None with one step a side."""
         return reach(*(self._of_steps(rows, key) for key in SIDES))
+
+    @property
+    def reach_of_processes_ns(self) -> float | None:
+        """How far the difference may be off (95%) because processes of one program differ; None with one process a side."""
+        return reach_of_difference(*(np.asarray(side, dtype=float) for side in self.processes)) if self.processes else None
+
+    @property
+    def reach_of_steps_ns(self) -> float | None:
+        """How far the difference may be off (95%), from its variation over steps and over processes; None if it has neither."""
+        lengths = (side.account.lengths.astype(float) for side in (self.a, self.b))
+        known = [one for one in (reach(*lengths), self.reach_of_processes_ns) if one is not None]
+        return max(known, default=None)
 
     @property
     def few(self) -> bool:

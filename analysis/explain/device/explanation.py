@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +31,7 @@ from kernelscope.analysis.explain.device import (
     words,
 )
 from kernelscope.analysis.explain.device.alignment import Replacement
-from kernelscope.analysis.explain.device.case import DeviceCase, DeviceFinding, case_of, reach
+from kernelscope.analysis.explain.device.case import DeviceCase, DeviceFinding, case_of
 from kernelscope.analysis.explain.device.causes import faults
 from kernelscope.analysis.explain.device.labels import labels
 from kernelscope.analysis.explain.device.side import CaptureSide, DeviceSide, alike, is_totals, side_of, takes_all
@@ -47,12 +48,29 @@ _UNPRINTED = 0.1  # of a cause: more than this in rows that may be unprinted mak
 _LESS_SURE = {"high": "medium", "medium": "low", "low": "low"}
 
 
-def explain(a: CaptureSide, b: CaptureSide, request: Request | None = None) -> dict[str, Any]:
+def explain(
+    a: CaptureSide, b: CaptureSide, request: Request | None = None, processes: tuple[Sequence[int], Sequence[int]] | None = None
+) -> dict[str, Any]:
     """Explain why B takes longer or shorter than A, like analysis.explain: rows that add up to the difference, and findings.
 
-    request: what to take as steps, and which device. Raises EvidenceError if a capture does not have it.
+    request: what to take as steps, and which device. processes: the step of each recorded process of both sides, ns; None if
+    there is one a side. Raises EvidenceError if a capture does not have what is asked for.
     """
-    request = request or Request()
+    case = case_of(*sides_of(a, b, request or Request()))
+    case.processes = processes
+    case.replaced = alignment.renamed(case) if case.totals else alignment.replacements(case.a, case.b)
+    if case.totals:
+        _keep_kind(case)
+    by_names = functions.moved(case) if case.of_functions else alignment.by_names(case)
+    known = {name for one in by_names for name in one.a | one.b}
+    others = [] if case.of_functions else case.replaced  # a function is only itself
+    case.replaced = by_names + [one for one in others if not known & (one.a | one.b)]
+    findings = _settled(case) if a.path != b.path else []
+    return Shown(_result(case, findings))
+
+
+def sides_of(a: CaptureSide, b: CaptureSide, request: Request) -> tuple[DeviceSide, DeviceSide]:
+    """Return both sides with their steps and accounts, which are alike: of steps, of windows, of kernels or of totals."""
     a, b = alike(a, b)
     a, b = (CaptureSide(side.path, finding_steps.windowed(side.trace, request)) for side in (a, b))
     if all(is_totals(side.trace) for side in (a, b)):
@@ -64,16 +82,7 @@ def explain(a: CaptureSide, b: CaptureSide, request: Request | None = None) -> d
     sides = [side_of(*one, request, whole) for one in captures]
     if {side.account.basis for side in sides} == {KERNELS, WINDOW}:  # kernels alone are no part of a window
         sides = [side_of(*one, request, whole, with_idle=True) for one in captures]
-    case = case_of(*sides)
-    case.replaced = alignment.renamed(case) if case.totals else alignment.replacements(case.a, case.b)
-    if case.totals:
-        _keep_kind(case)
-    by_names = functions.moved(case) if case.of_functions else alignment.by_names(case)
-    known = {name for one in by_names for name in one.a | one.b}
-    others = [] if case.of_functions else case.replaced  # a function is only itself
-    case.replaced = by_names + [one for one in others if not known & (one.a | one.b)]
-    findings = _settled(case) if a.path != b.path else []
-    return Shown(_result(case, findings))
+    return sides[0], sides[1]
 
 
 def _keep_kind(case: DeviceCase) -> None:
@@ -158,7 +167,7 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
     copied = [] if programs else calls.of_copies(case)
     return {
         "schema": SCHEMA,
-        "a": _side(a), "b": _side(b),
+        "a": _side(a, case.processes and case.processes[0]), "b": _side(b, case.processes and case.processes[1]),
         "wall_delta_ns": delta,
         "wall_interval_ns": list(interval) if interval else None,
         "significant": difference.significant if findings or not abstention.alike(case) else False,
@@ -183,7 +192,7 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _side(side: DeviceSide) -> dict[str, Any]:
+def _side(side: DeviceSide, processes: Sequence[int] | None) -> dict[str, Any]:
     unseen = side.account.time_ns(part=IDLE, cause=idle_causes.UNSEEN) + side.account.time_ns(part=GRAPH)
     unseen += side.account.time_ns(name=UNLISTED)
     return {
@@ -198,7 +207,7 @@ def _side(side: DeviceSide) -> dict[str, Any]:
         "devices": side.busy_ns,
         "recorded_step_ns": side.account.step_ns,
         "removed_ns": 0,
-        "restarts": 1,
+        "restarts": len(processes or [0]),
         "windows": len(side.account.lengths),
         "steps": side.detected.sentence() if side.detected else None,
         "basis": side.account.basis,
@@ -228,8 +237,8 @@ def _missing(side: DeviceSide) -> dict[str, str]:
 
 
 def _interval(case: DeviceCase) -> tuple[int, int] | None:
-    """Return the interval (95%) of the difference of the mean steps, from their variation; None with one step a side."""
-    off = reach(*(side.account.lengths.astype(float) for side in (case.a, case.b)))
+    """Return the interval (95%) of the difference of the mean steps; None with one step a side."""
+    off = case.reach_of_steps_ns
     if off is None:
         return None
     delta = case.b.account.step_ns - case.a.account.step_ns
@@ -280,6 +289,7 @@ def _confidence(case: DeviceCase, finding: DeviceFinding, explains: int, off: fl
     """
     delta = case.b.account.step_ns - case.a.account.step_ns
     noise = _interval(case) is None and abs(delta) < CLOSE * case.a.account.step_ns if off is None else abs(explains) <= off
+    noise |= abs(explains) <= (case.reach_of_processes_ns or 0.0)
     unsure = noise and (off is None or finding.confidence == "high")
     if case.unsure_ns(case.rows_of(finding)) > _UNPRINTED * abs(explains):
         return "low"

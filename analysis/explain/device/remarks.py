@@ -110,6 +110,14 @@ def notes(case: DeviceCase, interval: bool) -> list[str]:
             parts = [f"{number} {part} ({words.duration(ns)})" for number, part, ns in zip(*columns, strict=True)]
             said.append(f"{side.name}, outside of steps: {', '.join(parts)}")
         said += _earlier_work(side)
+    return [*said, *_recorded_once(case, interval)]
+
+
+def _recorded_once(case: DeviceCase, interval: bool) -> list[str]:
+    """Return a note if a side has a single process, which does not tell how processes differ."""
+    once = [key.upper() for key, steps in zip(SIDES, case.processes or ([], []), strict=True) if len(steps) < 2]
+    if not once:
+        return []
     unknown = "the interval does not include how much two runs of one program differ"
     unknown = unknown if interval else "how much two runs of one program differ is unknown"
-    return [*said, f"each side was recorded once: {unknown}"]
+    return [f"{'each side' if len(once) > 1 else once[0]} was recorded once: {unknown}"]

@@ -6,7 +6,7 @@ import pytest
 
 import kernelscope as ks
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.recordings import only_capture
+from kernelscope.analysis.recordings import captures_within
 from kernelscope.cli.main import main
 
 STATS = """\
@@ -27,7 +27,7 @@ def folder(tmp_path):
     return tmp_path / "out"
 
 
-def test_the_only_capture_is_read_and_named(folder, capsys):
+def test_the_captures_within_is_read_and_named(folder, capsys):
     assert ks.read(folder).kernels[["name", "count", "duration_ns"]].values.tolist() == [["gemm", 4, 8000]]
     for command in (["breakdown"], ["advise"], ["explain", str(folder / "kernel_stats.csv")]):
         assert main([*command, str(folder)]) == 0
@@ -44,7 +44,7 @@ def test_an_import_says_it_too(folder, tmp_path, capsys):
 
 def test_among_several_none_is_chosen(folder, capsys):
     (folder / "other_stats.csv").write_text(STATS)
-    assert only_capture.within(folder) is None
+    assert captures_within.within(folder) is None
     assert main(["breakdown", str(folder)]) == 3
     assert "a folder that is not a recording itself; name one of the files in it" in capsys.readouterr().err
 
@@ -53,10 +53,10 @@ def test_a_named_format_tells_which_one_is_meant(folder):
     (folder / "log.txt").write_text("Timer unit: 1e-06 s\n")
     with pytest.raises(EvidenceError, match="not a recording itself"):
         ks.read(folder)
-    assert only_capture.within(folder, "rocprof") == folder / "kernel_stats.csv"
+    assert captures_within.within(folder, "rocprof") == folder / "kernel_stats.csv"
     assert len(ks.read(folder, "rocprof").kernels) == 1
 
 
 def test_files_and_folders_of_folders_are_left_alone(folder):
-    assert only_capture.within(folder / "kernel_stats.csv") is None
-    assert only_capture.within(folder.parent) is None
+    assert captures_within.within(folder / "kernel_stats.csv") is None
+    assert captures_within.within(folder.parent) is None
