@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.ranks import flight_recorder
+from kernelscope.analysis.ranks.files import of_paths
 from kernelscope.analysis.ranks.hang import hang
 from kernelscope.analysis.ranks.job import job
 from kernelscope.analysis.ranks.pipeline import is_recording, pipeline
-from kernelscope.analysis.recordings.kinds import Kind, captures_in, kind_of
-from kernelscope.analysis.recordings.run import Run
 from kernelscope.cli import sharing
 from kernelscope.cli.output import refuse_source, write_page, write_result
 from kernelscope.reports import hang as hang_text
 from kernelscope.reports import pipeline as pipeline_text
 from kernelscope.reports import ranks as ranks_text
-from kernelscope.tracer.outside.errors import InputError, UsageError
+from kernelscope.tracer.outside.errors import UsageError
 
-_RECORDED = (Kind.RUN, Kind.IMPORT)
 FORMATS = ("table", "markdown", "json")
 _TEXTS: dict[str, Any] = {"ranks": ranks_text, "hang": hang_text, "pipeline": pipeline_text}  # by the result's schema
 
@@ -53,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the captures, and print what the job does."""
-    files = _files([Path(path) for path in arguments.paths])
+    files = of_paths([Path(path) for path in arguments.paths])
     page, summaries = _places(arguments.output)
     if page:
         refuse_source(page, files)
@@ -86,26 +84,3 @@ def _places(output: Path | None) -> tuple[Path | None, Path | None]:
     if output is None or output.suffix == ".html":
         return output, None
     return output / "ranks.html", output / "summaries"
-
-
-def _files(paths: list[Path]) -> list[Path]:
-    """Return the captures: files themselves, and the contents of folders."""
-    found = []
-    for path in paths:
-        if not path.exists():
-            raise InputError(f"{path}: does not exist; name the captures of the ranks, or a folder of them")
-        found += _of_folder(path) if path.is_dir() else [path]
-    return found
-
-
-def _of_folder(path: Path) -> list[Path]:
-    """Return a recording itself, or the files and recordings in any other folder."""
-    kind = kind_of(path)
-    if kind in _RECORDED:
-        return (Run(path).ranks() if kind is Kind.RUN else []) or [path]
-    found = captures_in(path)
-    if not found:
-        below = sorted(one.name for one in path.iterdir() if one.is_dir() and captures_in(one))
-        likely = f"one of the folders in it: {', '.join(below)}" if below else "the captures of the ranks"
-        raise InputError(f"{path}: holds no recordings; name {likely}")
-    return found

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kernelscope.analysis.energy.summary import Summary
     from kernelscope.analysis.trace import Trace
 
-__all__ = ["__version__", "advise", "breakdown", "compare", "energy", "explain", "gate", "open", "read", "roofline"]
+__all__ = ["__version__", "advise", "breakdown", "compare", "energy", "explain", "gate", "open", "ranks", "read", "roofline"]
 
 
 def open(path: "str | Path") -> "Recording":
@@ -85,6 +85,18 @@ def gate(base: "str | Path | Recording", new: "str | Path | Recording", max_regr
     from kernelscope.analysis.comparisons.gate import judge
 
     return judge(explain(base, new), max_regression)
+
+
+def ranks(*sources: "str | Path") -> "dict[str, Any]":
+    """Return where a job of several ranks loses its time: each rank's step in parts, who makes the others wait, and by what.
+
+    sources: a capture of each rank, or folders of them. docs/ranks.md describes the result. Raises
+    kernelscope.analysis.EvidenceError if fewer than two ranks can be read.
+    """
+    from kernelscope.analysis.ranks.files import of_paths
+    from kernelscope.analysis.ranks.job import job
+
+    return job(of_paths([Path(source) for source in sources]))
 
 
 def roofline(source: "str | Path | Recording", by: str = "kernel") -> "Roofline":

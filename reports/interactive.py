@@ -37,7 +37,7 @@ class Interactive:
     key: id of its element, unique in the page. title: its heading. kind: the script that draws it, templates/<kind>.js.
     data: plain JSON, its names passed through `text.printable`; empty if there is nothing to draw. alternative: a sentence with
     its content, for readers who cannot see it, and the table with the same numbers. note: a remark on what it covers, what was
-    left out, or why it is empty.
+    left out, or why it is empty. exported: whether `report --perfetto` writes all events of it.
     """
 
     key: str
@@ -46,6 +46,7 @@ class Interactive:
     data: Mapping[str, Any]
     alternative: str
     note: str | None = None
+    exported: bool = False
 
     @property
     def embedded(self) -> Markup:

@@ -38,6 +38,7 @@ def timeline(made: Mapping[str, Any], caused: Sequence[Mapping[str, int]], ranks
     side = {
         "name": "job",
         "title": title if shown is None else f"{title}; shown first: step {step}",
+        "begins": 0,
         "shown": shown,
         "wall": made["wall_ns"],
         "texts": {"name": parts, "kind": [printable(operation) for operation in operations]}
@@ -79,6 +80,7 @@ def _lane(lane: Mapping[str, Any], labels: Mapping[Any, int]) -> dict[str, Any]:
     """Return a rank's lane as the script reads it."""
     waited = sum(ns for ns, part in zip(lane["duration_ns"], lane["part"], strict=True) if part == WAITING)
     label = [labels[key] for key in zip(lane["part"], lane["operation"], strict=True)]
-    title = f"rank {lane['rank']}: waits {units.duration(waited)} for ranks"
+    name = f"rank {lane['rank']}"
     rows = [row_of({"start_ns": lane["start_ns"], "duration_ns": lane["duration_ns"], "label": label, "events": None})]
-    return {"kind": "step", "title": title, "thread": None, "quiet": False, "rows": rows}
+    title = f"{name}: waits {units.duration(waited)} for ranks"
+    return {"kind": "step", "name": name, "title": title, "thread": None, "quiet": False, "rows": rows}

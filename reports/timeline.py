@@ -59,6 +59,7 @@ def timeline(runs: Sequence[tuple[str, Mapping[str, Any] | str]]) -> Interactive
         alternative=f"Timeline of {what}, with a lane for each thread and stream. {of}. "
         "The same times, as means of all steps, are in the tables of layers, kinds and kernels.",
         note=" ".join([*([_STEPS] if stepped else []), *([_ALIGNED] if aligned else []), _OWNERS, *_left_out(sides), *missing]),
+        exported=True,
     )
 
 

@@ -31,7 +31,7 @@ def kineto(path, busy_us, steps=6):
 
 
 def test_what_is_public_is_listed_and_nothing_else():
-    names = "__version__ advise breakdown compare energy explain gate open read roofline"
+    names = "__version__ advise breakdown compare energy explain gate open ranks read roofline"
     assert sorted(ks.__all__) == names.split()
     assert ks.__version__ == "0.1.0"
     assert dir(ks) == sorted(ks.__all__)

@@ -15,6 +15,7 @@ from kernelscope.analysis.attribution.messages import bandwidths
 from kernelscope.analysis.ranks import over_time, point_to_point, replay, waiting
 from kernelscope.analysis.ranks.captures import recordings
 from kernelscope.analysis.ranks.clocks import DEPENDENT, Clocks, by_messages, clocks
+from kernelscope.analysis.ranks.drift import all_steadied
 from kernelscope.analysis.ranks.groups import groups
 from kernelscope.analysis.ranks.matching import matched_in_groups
 from kernelscope.analysis.ranks.parts import HOST, JOB_PARTS, LATE, MESSAGE, OTHER, TRANSFER, UNMATCHED, WAITING
@@ -46,7 +47,8 @@ def job(
     algorithm_gb_s and bus_gb_s, see ranks.messages); groups (see ranks.groups); blame (rank, operation, cause, where, name,
     count, ns: how long others waited for it in a step; rank is None if the last two came within the clocks' uncertainty);
     missing (number of absent ranks), partial (whether more ranks are missing than present, so that the last one seen need not be
-    the last); clocks (uncertainty_ns, apart_ns before correction, impossible); what_if (see `_what_if`); caused (rank, step, ns:
+    the last); clocks (uncertainty_ns, apart_ns before correction, impossible, drift: the largest difference
+    of two rates, which is corrected); what_if (see `_what_if`); caused (rank, step, ns:
     how long others waited for it in each step); matched (collectives and messages found on all their ranks), unmatched (single
     ranks' collectives without a match); messages (the number of messages in matched); notes; and if asked for, timeline
     (wall_ns, lanes: see over_time.lanes).
@@ -66,6 +68,7 @@ def job(
 def of_ranks(ranks: Sequence[RankRecording], notes: Sequence[str], timeline: bool = False) -> dict[str, Any]:
     """Return the same for ranks that are already read, in their order. notes: from reading them."""
     places = matched_in_groups([one.collectives for one in ranks])
+    ranks, apart = all_steadied(ranks, waiting.times(places, ranks)[1] if len(places) else places)
     sent = _messages(places, ranks)
     possible = _possible(places, ranks, sent)
     places, sent = places[possible], sent[possible]
@@ -91,14 +94,14 @@ def of_ranks(ranks: Sequence[RankRecording], notes: Sequence[str], timeline: boo
         "missing": _missing(ranks),
         "partial": _missing(ranks) > len(ranks),
         "clocks": {
-            "uncertainty_ns": found.uncertainty_ns, "apart_ns": found.apart_ns, "impossible": found.impossible,
+            "uncertainty_ns": found.uncertainty_ns, "apart_ns": found.apart_ns, "impossible": found.impossible, "drift": apart,
         },
         "what_if": _what_if(places, ranks, found, blame, steps),
         "caused": [{**row, "rank": named[row["rank"]]} for row in over_time.caused(blame, places, ranks)],
         "matched": len(places),
         "messages": int((sent[:, 0] >= 0).sum()),
         "unmatched": int(unmatched),
-        "notes": [*notes, *_notes(ranks, places, found, int(unmatched))],
+        "notes": [*notes, *_notes(ranks, places, found, int(unmatched)), *_drifting(apart)],
         **over_all,
     }  # fmt: skip
 
@@ -165,6 +168,11 @@ def _notes(ranks: Sequence[RankRecording], places: Int, found: Clocks, unmatched
     if len({one.steps for one in ranks}) > 1:
         notes.append(f"ranks were recorded for {min(one.steps for one in ranks)} to {max(one.steps for one in ranks)} steps")
     return notes
+
+
+def _drifting(apart: float) -> list[str]:
+    """Return a note on clocks that run at different rates."""
+    return [f"clocks drift by up to {apart * 1e6:.1f} µs a second against one another, which is corrected"] if apart else []
 
 
 def _without_peers(one: RankRecording) -> int:

@@ -118,6 +118,28 @@ def test_the_page_shows_who_was_waited_for_in_which_step(job, tmp_path):
     assert "How long the others waited for a rank" not in (tmp_path / "single.html").read_text(encoding="utf8")
 
 
+DRAWN = """<script>addEventListener("load", function begin() {
+  const chart = document.getElementById("timeline");
+  if (!("drawn" in chart.dataset)) return setTimeout(begin, 50);
+  chart.dispatchEvent(new KeyboardEvent("keydown", { key: "Home" }));
+  const drawing = echarts.getInstanceByDom(chart);
+  drawing.getZr().flush();
+  const bars = drawing.getZr().storage.getDisplayList(true).filter((one) => one.shape?.bars).flatMap(({ shape }) => shape.bars);
+  const { startValue, endValue } = drawing.getOption().dataZoom[0];
+  document.title = `${bars.length / 4} ${startValue} ${endValue}`;
+});</script>"""
+
+
+@pytest.mark.slow
+def test_the_timeline_of_ranks_is_drawn(job, tmp_path, browse):
+    lane = {"start_ns": [0, 300], "duration_ns": [300, 600], "part": ["computing", "transfer"], "operation": [None, "all-reduce"]}
+    lanes = [{**lane, "rank": number, "steps": [[0], [1000]]} for number in (0, 1)]
+    ranks_page.write({**job, "timeline": {"wall_ns": 1000, "lanes": lanes}}, tmp_path / "job.html")
+    page, console = browse(tmp_path / "job.html", DRAWN, milliseconds=4000)
+    assert console == []
+    assert "<title>4 0 1000</title>" in page, "two bars of each rank"
+
+
 def test_of_many_ranks_no_late_one_vanishes_in_the_picture(job):
     many = 10 * CELLS
     job["ranks"] = [rank(number, compute=1000) for number in range(many)]
