@@ -23,6 +23,7 @@ HEADS = {  # of columns
     "compute": "computing", TRANSFER: "transfer", WAITING: "for ranks", UNMATCHED: "unmatched", "copy": "copies",
     HOST: "for the host", OTHER: "idle",
 }  # fmt: skip
+HIDDEN = "hidden transfer"
 NAMES = {  # of parts, in sentences
     "compute": "computing", WAITING: "waiting for other ranks", TRANSFER: "transfer that nothing hides",
     UNMATCHED: "unmatched communication", HOST: "waiting for the host", OTHER: "idle otherwise", "copy": "copies",
@@ -154,6 +155,7 @@ def tables(result: Result) -> list[Table]:
     parts = [name for name in JOB_PARTS if name not in unknown]
     ranks = [
         {"rank": row["rank"], "step, ms": _ms(row["step_ns"]), **{HEADS.get(name, name): _ms(row[name]) for name in parts},
+         **({HIDDEN: _ms(row["hidden_ns"])} if any(one["hidden_ns"] for one in result["ranks"]) else {}),
          "clock, ms": f"{row['offset_ns'] / 1e6:+,.3f}"}
         for row in result["ranks"]
     ]  # fmt: skip

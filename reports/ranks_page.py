@@ -25,6 +25,7 @@ READING = (
     ("transfer", "communication while nothing computes, after the last rank began it"),
     ("for ranks", "communication while nothing computes, before the last rank began it"),
     ("for the host", "the device has nothing to do; the capture says what the host did"),
+    ("hidden transfer", "communication while other kernels run: it is within computing, and no part of the sum"),
     ("clock", "how far the rank's clock is ahead of the corrected one"),
     ("others wait", "time of all waiting ranks, added up"),
 )
@@ -95,12 +96,17 @@ def _ranks(result: Mapping[str, Any]) -> PageTable:
     parts = [part for part in JOB_PARTS if result["parts"][part]]
     columns = [ViewColumn("rank"), ViewColumn("step", True, _MS)]
     columns += [ViewColumn(ranks.HEADS.get(part, part), True, _MS) for part in parts]
-    columns += [ViewColumn("clock", True), ViewColumn("device", asked=True), ViewColumn("capture", asked=True)]
+    columns += [
+        ViewColumn(ranks.HIDDEN, True, _MS),
+        ViewColumn("clock", True),
+        ViewColumn("device", asked=True),
+        ViewColumn("capture", asked=True),
+    ]
     rows = [
         [
             ViewCell(str(row["rank"]), row["rank"]), _time(row["step_ns"]), *(_time(row[part]) for part in parts),
-            ViewCell(f"{row['offset_ns'] / 1e6:+,.3f}", row["offset_ns"]), text_cell(row["hardware"] or row["device"]),
-            text_cell(Path(row["path"]).name),
+            _time(row["hidden_ns"]), ViewCell(f"{row['offset_ns'] / 1e6:+,.3f}", row["offset_ns"]),
+            text_cell(row["hardware"] or row["device"]), text_cell(Path(row["path"]).name),
         ]
         for row in result["ranks"]
     ]  # fmt: skip

@@ -41,17 +41,17 @@ def job(
     later runs; made if absent. timeline: whether the result has one.
 
     Keys: schema; ranks (rank, path, told_by, device, hardware, steps, step_ns, JOB_PARTS in ns per step, which add up to step_ns,
-    offset_ns of its clock); world (the number of ranks that the captures give; None if unknown); step_ns (of the slowest rank),
-    parts (JOB_PARTS summed over ranks, ns per step); collectives (operation, bytes, members, count, and summed over ranks per
-    step: wait_ns, transfer_ns, exposed_wait_ns; single_ns, the median transfer of one (null if none was seen), with
-    algorithm_gb_s and bus_gb_s, see ranks.messages); groups (see ranks.groups); blame (rank, operation, cause, where, name,
-    count, ns: how long others waited for it in a step; rank is None if the last two came within the clocks' uncertainty);
-    missing (number of absent ranks), partial (whether more ranks are missing than present, so that the last one seen need not be
-    the last); clocks (uncertainty_ns, apart_ns before correction, impossible, drift: the largest difference
-    of two rates, which is corrected); what_if (see `_what_if`); caused (rank, step, ns:
+    hidden_ns: communication behind other kernels, which is no part of that sum; offset_ns of its clock); world (the number of
+    ranks that the captures give; None if unknown); step_ns (of the slowest rank), parts (JOB_PARTS summed over ranks, ns per
+    step); collectives (operation, bytes, members, count, and summed over ranks per step: wait_ns, transfer_ns, exposed_wait_ns;
+    single_ns, the median transfer of one (null if none was seen), with algorithm_gb_s and bus_gb_s, see ranks.messages); groups
+    (see ranks.groups); blame (rank, operation, cause, where, name, count, ns: how long others waited for it in a step; rank is
+    None if the last two came within the clocks' uncertainty); missing (number of absent ranks), partial (whether more ranks are
+    missing than present, so that the last one seen need not be the last); clocks (uncertainty_ns, apart_ns before correction,
+    impossible, drift: the largest difference of two rates, which is corrected); what_if (see `_what_if`); caused (rank, step, ns:
     how long others waited for it in each step); matched (collectives and messages found on all their ranks), unmatched (single
-    ranks' collectives without a match); messages (the number of messages in matched); notes; and if asked for, timeline
-    (wall_ns, lanes: see over_time.lanes).
+    ranks' collectives without a match); messages (the number of messages in matched); notes; and if asked for, timeline (wall_ns,
+    lanes: see over_time.lanes).
     """
     with temporary.folder() as parts:
         new = [one for one in (folder, folder.parent) if not one.exists()] if folder is not None else []
@@ -252,7 +252,7 @@ def _of_rank(one: RankRecording, number: int, places: Int, waited_ns: int, found
     talking = dict(zip((TRANSFER, WAITING, UNMATCHED), map(int, split), strict=True))
     rest = {name: parts[name] for name in ("compute", "copy", HOST, OTHER)}
     rank = one.rank if one.rank is not None else number
-    return {"rank": rank, **about, **talking, **rest, "offset_ns": int(found.offsets_ns[number])}
+    return {"rank": rank, **about, **talking, **rest, "hidden_ns": one.hidden_ns, "offset_ns": int(found.offsets_ns[number])}
 
 
 def _collectives(

@@ -59,7 +59,8 @@ class RankRecording:
 
     rank, world: its number and the job's number of ranks, None if neither content nor name gives them. told_by: which of the two
     gives the rank. device, hardware: what computes. steps: their number; step_ns: the mean step; window_ns: the first step's
-    start and the last one's end, by this rank's clock; parts: PARTS with ns per step, which add up to step_ns.
+    start and the last one's end, by this rank's clock; parts: PARTS with ns per step, which add up to step_ns. hidden_ns: the
+    communication that other kernels hide, per step; it is no part of the step's sum.
 
     collectives: in order of start, by this rank's clock: operation, start_ns, end_ns, idle_ns (device idle between the end of the
     one before and this start), before_ns (from that end to this start; -1 for the first), bytes and members (see messages),
@@ -86,6 +87,7 @@ class RankRecording:
     parts: dict[str, int]
     warnings: tuple[str, ...]
     table: Callable[[str], pd.DataFrame]
+    hidden_ns: int = 0
     work: str = ""
     framework: str | None = None
     tool: str | None = None
@@ -149,12 +151,13 @@ def _of_device(trace: Trace, path: Path, device: str, rank: int | None, told_by:
     collectives = _collectives(trace, kernels[talks], kernels[~talks], rank)
     windows = _windows(trace, kernels)
     segments = [_kernels(collectives, kernels[~talks]), _host(trace, collectives, kernels, windows)]
+    exposed = _exposed(collectives, kernels[~talks], windows)
     return RankRecording(
         path=str(path), rank=rank, told_by=told_by, world=(trace.info.get("distributed") or {}).get("world_size"), device=device,
         hardware=hardware_of(trace, device), steps=len(done.lengths), step_ns=done.step_ns,
         window_ns=_outermost(windows), parts=_parts(done.rows), warnings=_warnings(trace),
-        table=_tables(collectives, _exposed(collectives, kernels[~talks], windows), segments, windows, kernels[~talks]),
-        work=_work(kernels), **_recorder(trace),
+        table=_tables(collectives, exposed, segments, windows, kernels[~talks]),
+        hidden_ns=_hidden_ns(collectives, exposed, windows, len(done.lengths)), work=_work(kernels), **_recorder(trace),
     )  # fmt: skip
 
 
@@ -187,7 +190,7 @@ def _of_host(trace: Trace, path: Path, rank: int | None, told_by: str) -> RankRe
         parts=dict.fromkeys(PARTS, 0) | dict(zip(("compute", "communication", HOST), map(int, parts), strict=True)),
         warnings=_warnings(trace),
         table=_tables(collectives, exposed, segments, windows, kernels),
-        work=_work(kernels), **_recorder(trace),
+        hidden_ns=_hidden_ns(collectives, exposed, windows, len(windows[0])), work=_work(kernels), **_recorder(trace),
     )  # fmt: skip
 
 
@@ -311,6 +314,13 @@ def _exposed(collectives: pd.DataFrame, others: pd.DataFrame, windows: tuple[Int
     free = intervals.uncovered(*intervals.edges(others), *windows)
     index, _, first, last = intervals.split_at(begun[mine], end[mine], *free)
     return pd.DataFrame({"collective": mine[index], "start_ns": first, "end_ns": last})
+
+
+def _hidden_ns(collectives: pd.DataFrame, exposed: pd.DataFrame, windows: tuple[Int, Int], steps: int) -> int:
+    """Return the time per step in which a collective and another kernel run: what is not exposed."""
+    free = intervals.uncovered(*intervals.edges(collectives), *windows)
+    lengths = [int((last - first).sum()) for first, last in (windows, free, intervals.edges(exposed))]
+    return round((lengths[0] - lengths[1] - lengths[2]) / max(steps, 1))
 
 
 def _kernels(collectives: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:

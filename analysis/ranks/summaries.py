@@ -26,7 +26,7 @@ from kernelscope.analysis.files.head import refuse_endless
 from kernelscope.analysis.ranks.recording import TABLES, RankRecording, read
 from kernelscope.analysis.trace.records import read_object
 
-VERSION = 9  # raise it when summaries of the same captures change
+VERSION = 10  # raise it when summaries of the same captures change
 _FACTS = tuple(field.name for field in fields(RankRecording) if field.name != "table")
 
 

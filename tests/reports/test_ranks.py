@@ -16,7 +16,8 @@ EVIL = "<script>alert(1)</script>"
 def rank(number, **parts):
     told = dict.fromkeys(JOB_PARTS, 0) | parts
     return {"rank": number, "path": f"/home/somebody/rank{number}.json", "told_by": "the capture", "device": "cuda:0",
-            "hardware": EVIL, "steps": 4, "step_ns": sum(told.values()), "offset_ns": -1500 * number, **told}  # fmt: skip
+            "hardware": EVIL, "steps": 4, "step_ns": sum(told.values()), "hidden_ns": 0,
+            "offset_ns": -1500 * number, **told}  # fmt: skip
 
 
 @pytest.fixture

@@ -49,6 +49,27 @@ def test_computing_is_what_holistic_trace_analysis_says(megatron):
         assert row["compute"] / 1000 == pytest.approx(expected[row["rank"]], abs=1)
 
 
+def hta(name, head):
+    """Return the rows of one of HolisticTraceAnalysis' tables for a job, as lists of words."""
+    printed = corpus(f"ranks/peer_results/hta_{name}.txt").read_text()
+    mine = printed.partition(f"## {head}\n")[2].partition("##")[0]
+    return [line.split() for line in mine.splitlines() if re.match(r"\d+ ", line)]
+
+
+def test_all_communication_is_what_holistic_trace_analysis_says(megatron):
+    [whole] = [int(row[2]) for row in hta("megatron_tp8", "kernels") if row[1] == "COMMUNICATION"]
+    assert megatron["parts"][TRANSFER] + megatron["parts"][WAITING] == 1000 * whole, "which does not tell waiting from transfer"
+
+
+def test_hidden_communication_is_what_holistic_trace_analysis_says():
+    result = job(files("param_dlrm8/kineto"), workers=2)
+    expected = {int(row[1]): float(row[2]) for row in hta("param_dlrm8_kineto", "overlap")}
+    assert expected.keys() == set(range(8))
+    for row in result["ranks"]:
+        whole = row["hidden_ns"] + row[TRANSFER] + row[WAITING]
+        assert 100 * row["hidden_ns"] / whole == pytest.approx(expected[row["rank"]], abs=0.006), "it prints two decimals"
+
+
 def test_waiting_and_who_came_last_are_those_of_plain_loops(megatron):
     tables = [collectives(path) for path in files("megatron_tp8")]
     assert {len(table) for table in tables} == {84}
