@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -24,6 +25,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Tests run beside each other: threads of frameworks and of BLAS that spin while they wait would take what the others need
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# As commands have it: to search for cyclic garbage, of which there is little, costs some percent
+gc.set_threshold(100_000, 20, 20)
 
 # How long an example takes says more about what else the machine does
 hypothesis.settings.register_profile("kernelscope", deadline=None)

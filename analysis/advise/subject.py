@@ -106,6 +106,8 @@ class Subject:
     program: bool = False
     migrations: pd.DataFrame = field(default_factory=pd.DataFrame)
     derived: dict[str, Any] = field(init=False, default_factory=dict)
+    _known: dict[frozenset[str] | None, pd.DataFrame] = field(init=False, default_factory=dict)
+    _known_of: pd.DataFrame | None = field(init=False, default=None)
 
     @property
     def in_each(self) -> str:
@@ -247,8 +249,13 @@ class Subject:
 
     def kernels(self, kinds_: Collection[str] | None = None) -> pd.DataFrame:
         """Return the rows of kernels that compute, or only those of these kinds."""
-        rows = self.rows[(self.rows["part"] == COMPUTE).to_numpy(bool)]
-        return rows if kinds_ is None else rows[rows["kind"].isin(list(kinds_)).to_numpy(bool)]
+        if self._known_of is not self.rows:
+            self._known, self._known_of = {}, self.rows
+        key = None if kinds_ is None else frozenset(kinds_)
+        if key not in self._known:  # dozens of rules ask for the same ones
+            rows = self.rows[(self.rows["part"] == COMPUTE).to_numpy(bool)]
+            self._known[key] = rows if key is None else rows[rows["kind"].isin(list(key)).to_numpy(bool)]
+        return self._known[key].copy(deep=False)
 
     def idle(self, causes: Collection[str]) -> pd.DataFrame:
         """Return the rows without computing that have one of these causes."""

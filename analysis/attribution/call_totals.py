@@ -13,6 +13,7 @@ CREATIONS = r"(?i)^(?:cuda|cu|hip)(?:Stream|Event|Graph)(?:Create|Destroy|Instan
 LAUNCHES = r"(?i)^(?:cuda|hip)(?:Launch|ModuleLaunch|ExtModuleLaunch|ExtLaunch)|^cuLaunch"
 _WAITS = r"(?i)synchronize|memcpy|memset|streamwait|eventquery|streamquery|prefetch"
 _ASKS = r"(?i)get\w*attribute|deviceget|getdevice|getversion|iscapturing"
+_SUMS = "sums of calls"
 _VARIANT = r"_v\d+$|_ptsz$|_ptds$"
 
 
@@ -21,7 +22,13 @@ def sums(trace: Trace) -> pd.DataFrame:
 
     later_ns: ns without the longest call. Where there are many, the longest one includes the first use of the device.
     """
-    totals = trace.totals
+    if _SUMS not in trace.derived:
+        trace.derived[_SUMS] = _summed(trace.totals)
+    result: pd.DataFrame = trace.derived[_SUMS]
+    return result
+
+
+def _summed(totals: pd.DataFrame) -> pd.DataFrame:
     calls = totals[(totals["table"] == "calls").to_numpy(bool)]
     names = calls["name"].astype("string").str.replace(_VARIANT, "", regex=True)
     table = calls[["count", "duration_ns"]].astype(float).rename(columns={"duration_ns": "ns"})

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import kernelscope as ks
+from tests import forked
 
-KERNELSCOPE = str(Path(sys.executable).with_name("kernelscope"))
 BROKEN = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "broken"
 
 
@@ -26,7 +24,7 @@ def broken(name):
 
 
 def said(*words, timeout=60):
-    return subprocess.run([KERNELSCOPE, *map(str, words)], capture_output=True, text=True, timeout=timeout, check=False)
+    return forked.run(*map(str, words), timeout=timeout)
 
 
 @pytest.mark.parametrize(

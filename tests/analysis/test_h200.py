@@ -11,8 +11,6 @@ import gzip
 import json
 import shutil
 import statistics
-import subprocess
-import sys
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -24,6 +22,7 @@ from kernelscope.analysis.accounting.device_account import COMPUTE, INTERRUPTED,
 from kernelscope.analysis.accounting.interruptions import interruptions
 from kernelscope.analysis.kernels.names import describe
 from kernelscope.analysis.recordings.run import Run
+from tests import forked
 
 DATA = Path(__file__).parents[1] / "data" / "gpu" / "h200"
 
@@ -45,15 +44,7 @@ def read(name):
 
 @cache
 def explained(a, b):
-    command = [
-        str(Path(sys.executable).with_name("kernelscope")),
-        "explain",
-        str(capture(a)),
-        str(capture(b)),
-        "--format",
-        "json",
-    ]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout)
+    return json.loads(forked.run("explain", str(capture(a)), str(capture(b)), "--format", "json").stdout)
 
 
 def kernels_of(name):
@@ -98,8 +89,7 @@ def test_another_process_on_the_gpu_is_named_with_what_it_costs():
 
 
 def test_advice_begins_with_the_other_process():
-    command = [str(Path(sys.executable).with_name("kernelscope")), "advise", str(capture("gpt-shared-device"))]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    said = forked.run("advise", str(capture("gpt-shared-device"))).stdout
     assert "another process has the device 52%" in " ".join(said.split())
     assert "1. Up to 16.6 ms: another process uses the same device" in said
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 import zipfile
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-KERNELSCOPE = str(Path(sys.executable).with_name("kernelscope"))
+from tests import forked
+
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 PASSWORD = "Hunter2-xyz99"
 KEY = "hf_" + "Q1w2E3r4T5y6U7i8O9p0A1s2D3f4G5h6J7"
@@ -46,9 +44,9 @@ def capture(tmp_path):
 
 
 def run(*words):
-    done = subprocess.run([KERNELSCOPE, *map(str, words)], capture_output=True, check=False, timeout=120)
+    done = forked.run(*map(str, words), timeout=120)
     assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
+    return (done.stdout + done.stderr).encode()
 
 
 def content(path):

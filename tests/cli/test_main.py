@@ -28,7 +28,7 @@ def test_a_folder_in_which_nothing_was_recorded_yet_says_so(tmp_path, command):
         folder.mkdir()
         for name in left:
             (folder / name).touch()
-        done = kernelscope(command, folder)
+        done = called(command, folder)
         assert done.returncode == 3
         assert f"{folder}: nothing was recorded in it yet" in done.stderr
         assert "--force replaces its contents" in done.stderr

@@ -1,10 +1,8 @@
 """`kernelscope profile` of scripts without a framework: what it says, and what it leaves."""
 
-import os
-import subprocess
-import sys
-
 import pytest
+
+from tests import forked
 
 
 @pytest.fixture
@@ -13,10 +11,7 @@ def said(tmp_path):
 
     def run(text, *arguments):
         (tmp_path / "script.py").write_text(text)
-        command = [sys.executable, "-m", "kernelscope.cli.main", "profile", "script.py", *arguments]
-        done = subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False, env=dict(os.environ)
-        )
+        done = forked.run("profile", "script.py", *arguments, cwd=tmp_path)
         return done.returncode, done.stderr
 
     return run
@@ -33,8 +28,7 @@ def test_where_nothing_was_recorded_nothing_is_left(said, tmp_path):
 def test_where_a_command_is_refused_nothing_is_left(said, tmp_path):
     (tmp_path / "kept").mkdir()
     for place in ((), ("-o", "kept/a/b")):
-        command = [sys.executable, "-m", "kernelscope.cli.main", "profile", *place, "--", "./no-such-command"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        done = forked.run("profile", *place, "--", "./no-such-command", cwd=tmp_path)
         assert (done.returncode, "no such command" in done.stderr) == (2, True)
         assert [path.name for path in tmp_path.iterdir()] == ["kept"]
         assert list((tmp_path / "kept").iterdir()) == []

@@ -3,12 +3,10 @@
 import os
 import re
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.places import ROOT, corpus
 
 WORDS = ROOT / "tests" / "data" / "gpu" / "h100" / "words"
@@ -36,9 +34,9 @@ def pair(name):
 def test_output_is_as_it_is_shown(tmp_path, page, start, command, paths):
     # a folder's cache stays with its copy
     recordings = [shutil.copytree(path, tmp_path / path.name) if path.is_dir() else path for path in paths()]
-    line = [str(Path(sys.executable).with_name("kernelscope")), command, *map(str, recordings)]
-    wide = {**os.environ, "COLUMNS": "120"}
-    printed = subprocess.run(line, capture_output=True, text=True, check=True, timeout=120, env=wide).stdout.splitlines()
+    done = forked.run(command, *map(str, recordings), timeout=120, env={**os.environ, "COLUMNS": "120"})
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout.splitlines()
     place = 0
     for text in shown(page, start):
         begins = text.removesuffix(" ...")

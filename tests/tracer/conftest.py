@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.errors import ChildError
+from tests import forked
 
 
 @pytest.fixture(scope="session")
@@ -27,28 +27,12 @@ def pytorch_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
 
     def profiled(script: Path, steps: int, *arguments: str, options: tuple[str, ...] = ()) -> Run:
         folder = tmp_path_factory.mktemp("profiled") / "run"
-        ours = [
-            sys.executable,
-            "-m",
-            "kernelscope.cli.main",
-            "profile",
-            "-o",
-            str(folder),
-            "--steps",
-            str(steps),
-            "--quiet",
-            *options,
-            "--",
-        ]
-        outputs = []
-        for command in ([], ours):
-            done = subprocess.run(
-                [*command, python, str(script), *arguments], capture_output=True, text=True, timeout=200, check=False,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-            )  # fmt: skip
-            assert done.returncode == 0, done.stderr
-            outputs.append(done.stdout)
-        assert outputs[0] == outputs[1]
+        command, environment = (python, str(script), *arguments), {**os.environ, "OMP_NUM_THREADS": "1"}
+        plain = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False, env=environment)
+        line = ("profile", "-o", str(folder), "--steps", str(steps), "--quiet", *options, "--", *command)
+        done = forked.run(*line, timeout=200, env=environment)
+        assert plain.returncode == done.returncode == 0, plain.stderr + done.stderr
+        assert plain.stdout == done.stdout
         (folder / "said").write_text(done.stderr)
         return Run(folder)
 

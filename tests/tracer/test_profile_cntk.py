@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +16,7 @@ from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.inside.frameworks.cntk.graph import Paths
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.errors import ChildError
+from tests import forked
 
 SCRIPT = Path(__file__).parent / "children" / "train_cntk.py"
 LAYERS = {"Convolution 1", "BatchNormalization 1", "Convolution 2", "MaxPooling 1", "hidden", "Dense 1"}
@@ -92,24 +92,9 @@ def script() -> tuple[str, dict[str, str]]:
 def _both(script: tuple[str, dict[str, str]], folder: Path, *arguments: str) -> tuple[Any, Any]:
     python, variables = script
     command = [python, str(SCRIPT), *arguments]
-    profile = [
-        sys.executable,
-        "-m",
-        "kernelscope.cli.main",
-        "profile",
-        "-o",
-        str(folder),
-        "--steps",
-        "8:28",
-        "--quiet",
-        "--",
-        *command,
-    ]
-    plain, seen = (
-        subprocess.run(line, capture_output=True, text=True, timeout=120, check=False, env=variables)
-        for line in (command, profile)
-    )
-    return plain, seen
+    plain = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=variables)
+    line = ("profile", "-o", str(folder), "--steps", "8:28", "--quiet", "--", *command)
+    return plain, forked.run(*line, timeout=120, env=variables)
 
 
 @pytest.mark.slow

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +19,7 @@ from kernelscope.analysis.explain.sides import load
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.errors import ChildError
+from tests import forked
 
 CHILDREN = Path(__file__).parent / "children"
 pytestmark = pytest.mark.slow
@@ -38,10 +37,9 @@ def profiled(tmp_path: Path) -> Profiled:
         except ChildError as error:
             pytest.skip(str(error))
         folder = tmp_path / "-".join(arguments)
-        line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder), "--steps", "10", "--quiet", "--"]
-        line += [python, str(CHILDREN / f"inputs_{framework}.py"), *arguments]
-        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
-        done = subprocess.run(line, capture_output=True, text=True, timeout=300, check=False, env=environment)
+        line = ("profile", "-o", str(folder), "--steps", "10", "--quiet", "--")
+        command = (python, str(CHILDREN / f"inputs_{framework}.py"), *arguments)
+        done = forked.run(*line, *command, timeout=300, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"})
         assert done.returncode == 0, done.stderr
         return folder
 

@@ -26,6 +26,7 @@ from kernelscope.analysis.explain.sides import load
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.errors import ChildError
+from tests import forked
 
 CHILDREN = Path(__file__).parent / "children"
 pytestmark = pytest.mark.slow
@@ -44,8 +45,8 @@ def plain(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 def profiled(folder: Path, *command: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder), "--quiet", *options, "--", *command]
-    return plain(*line)
+    line = ("profile", "-o", str(folder), "--quiet", *options, "--", *command)
+    return forked.run(*line, timeout=300, env=_environment())
 
 
 def _environment() -> dict[str, str]:

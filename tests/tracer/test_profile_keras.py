@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from kernelscope.analysis.advise.advice import advise
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.errors import ChildError
+from tests import forked
 
 SCRIPT = Path(__file__).parent / "children" / "train_keras.py"
 LAYERS = {"stem", "pool", "block.wide", "block.narrow", "dropout", "head"}
@@ -34,16 +34,22 @@ def python(backend: str) -> str:
         pytest.skip(str(error))
 
 
+def _environment(backend: str) -> dict[str, str]:
+    quiet = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    return {**os.environ, **quiet, "KERAS_BACKEND": backend}
+
+
 def plain(backend: str, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     folder.mkdir()
-    quiet = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    environment = {**os.environ, **quiet, "KERAS_BACKEND": backend}
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False, env=environment)
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=300, check=False, env=_environment(backend)
+    )
 
 
 def profiled(backend: str, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder / "run"), "--steps", "10", "--quiet"]
-    return plain(backend, folder, *line, "--", *command)
+    folder.mkdir()
+    line = ("profile", "-o", str(folder / "run"), "--steps", "10", "--quiet", "--", *command)
+    return forked.run(*line, timeout=300, cwd=folder, env=_environment(backend))
 
 
 def recorded(backend: str, tmp_path: Path, *command: str) -> Run:

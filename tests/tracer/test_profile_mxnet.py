@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +24,7 @@ from kernelscope.tracer.inside.frameworks.mxnet.queue import BACKWARD, Nodes
 from kernelscope.tracer.inside.frameworks.unprinted import Unprinted
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.errors import ChildError
+from tests import forked
 
 CHILDREN = Path(__file__).parent / "children"
 LONG = pytest.mark.long
@@ -125,22 +124,10 @@ def python() -> str:
 
 def _both(folder: Path, *command: str, **variables: str) -> tuple[Any, Any]:
     """Return the outcomes without and with us."""
-    profile = [
-        sys.executable,
-        "-m",
-        "kernelscope.cli.main",
-        "profile",
-        "-o",
-        str(folder),
-        "--steps",
-        "6:26",
-        "--quiet",
-        "--",
-        *command,
-    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
-    run = functools.partial(subprocess.run, capture_output=True, text=True, timeout=120, check=False, env=environment)
-    return run(command), run(profile)
+    plain = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    line = ("profile", "-o", str(folder), "--steps", "6:26", "--quiet", "--", *command)
+    return plain, forked.run(*line, timeout=120, env=environment)
 
 
 def _broken_down(folder: Path, mode: str) -> tuple[Run, pd.DataFrame]:

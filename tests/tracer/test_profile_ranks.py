@@ -13,6 +13,7 @@ from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.inside.profiling import ranks
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.errors import ChildError
+from tests import forked
 
 SCRIPT = Path(__file__).parent / "children" / "train_ranks.py"
 PLANTED_S = 0.02
@@ -28,8 +29,7 @@ def launcher():
 
 
 def profiled(folder, launcher, *options, seconds=PLANTED_S):
-    line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder), *options, "--", *launcher]
-    return subprocess.run([*line, str(SCRIPT), str(seconds)], capture_output=True, text=True, timeout=300, check=False)
+    return forked.run("profile", "-o", str(folder), *options, "--", *launcher, str(SCRIPT), str(seconds), timeout=300)
 
 
 def ended_well(done):

@@ -6,7 +6,6 @@ import functools
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from kernelscope.tracer.inside.frameworks.tensorflow.graphs import Calls, render
 from kernelscope.tracer.inside.frameworks.tensorflow.library import REMARKS
 from kernelscope.tracer.inside.frameworks.unprinted import Unprinted
 from kernelscope.tracer.outside import environments
+from tests import forked
 
 SCRIPT = Path(__file__).parent / "children" / "train_tensorflow.py"
 _STEP = "__inference_step_12"
@@ -176,8 +176,7 @@ def test_the_profilers_own_messages_are_kept_from_stderr(capfd: pytest.CaptureFi
 
 def _profiled(folder: Path, *command: str, **more: Any) -> subprocess.CompletedProcess[str]:
     options = ("--steps", "10", "--warmup", "5")
-    line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder), "--quiet", *options, "--", *command]
-    return subprocess.run(line, capture_output=True, text=True, timeout=300, check=False, **more)
+    return forked.run("profile", "-o", str(folder), "--quiet", *options, "--", *command, timeout=300, **more)
 
 
 def _plain(*command: str, **more: Any) -> subprocess.CompletedProcess[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+from tests import forked
 
 TOY = Path(__file__).parent / "children" / "toy_adapter.py"
 SHORT = ("--steps", "5", "--warmup", "2", "--quiet")
@@ -15,9 +16,8 @@ SHORT = ("--steps", "5", "--warmup", "2", "--quiet")
 def profiled(
     folder: Path, *command: str, options: tuple[str, ...] = ("--quiet",), timeout: float = 60, **more: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Record a command into a folder; more: what subprocess.run takes."""
-    line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder), *options, "--", *command]
-    return subprocess.run(line, capture_output=True, text=True, timeout=timeout, check=False, **more)
+    """Record a command into a folder; more: what forked.run takes."""
+    return forked.run("profile", "-o", str(folder), *options, "--", *command, timeout=timeout, **more)
 
 
 def unrecorded(*command: str, **more: Any) -> subprocess.CompletedProcess[str]:

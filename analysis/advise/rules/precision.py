@@ -323,8 +323,12 @@ def misaligned(subject: Subject) -> list[Advice]:
 
 
 def _main(subject: Subject, dtype: str) -> pd.DataFrame:
-    rows = subject.kernels(MAIN).drop(index=bfloat16.emulated(subject).index)  # these have advice of their own
-    return rows[(rows["dtype"] == dtype).fillna(False).to_numpy(bool)]
+    key = f"products and convolutions in {dtype}"
+    if key not in subject.derived:
+        rows = subject.kernels(MAIN).drop(index=bfloat16.emulated(subject).index)  # these have advice of their own
+        subject.derived[key] = rows[(rows["dtype"] == dtype).fillna(False).to_numpy(bool)]
+    result: pd.DataFrame = subject.derived[key]
+    return result
 
 
 def _without(rows: pd.DataFrame, tensor_core: bool) -> pd.DataFrame:

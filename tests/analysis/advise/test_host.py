@@ -251,7 +251,7 @@ def test_inference_with_autograd_on():
     for setting, found in ((None, []), (False, []), (True, [2.0])):
         made.facts["settings"] = {"autograd_in_inference": setting}
         assert [one.saves_ns / MS for one in settings.autograd(made)] == found, "1 us for each operator"
-    made.rows.loc[0, "count"] = 50_000.0
+    made.rows = made.rows.assign(count=50_000.0)
     assert settings.autograd(made)[0].saves_ns == 6.0 * MS, "no more than there is outside of kernels"
     assert "inference_mode" in settings.autograd(made)[0].remedy
 

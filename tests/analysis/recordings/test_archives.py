@@ -9,12 +9,12 @@ import random
 import shutil
 import stat
 import subprocess
-import sys
 import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +22,7 @@ import kernelscope as ks
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import archives, unpacking
 from kernelscope.analysis.recordings.run import NOT_ENDED, Run
+from tests import forked
 from tests.places import ROOT
 
 DATA = ROOT / "tests" / "data"
@@ -43,9 +44,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _kernelscope(*arguments: object, **more: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kernelscope.cli.main", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, **more)  # type: ignore[call-overload,no-any-return]
+def _kernelscope(*arguments: object, **more: Any) -> subprocess.CompletedProcess[str]:
+    return forked.run(*map(str, arguments), **more)
 
 
 @pytest.mark.parametrize("form", ["zip", "tar", "gztar", "bztar", "xztar"])
