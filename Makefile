@@ -64,8 +64,12 @@ pairs: $(VENV)/.installed ## explain pairs of captures whose difference is known
 altered: $(VENV)/.installed ## make real captures slower in known ways, and judge what is said of that (10 minutes; ALTERED: options)
 	@$(BIN)/python tests/tools/pairs/altered.py $(ALTERED)
 
-ranks: $(VENV)/.installed ## clone a job's captures into many ranks, time `kernelscope ranks` on them, and see that the late one is named
-	$(BIN)/python tests/tools/ranks/scale.py ../shared/corpus/ranks/megatron_tp8 8 64 256
+RANKS := ../shared/corpus/ranks/megatron_tp8
+ranks: $(VENV)/.installed environments ## plant faults into jobs of 2 and 4 ranks, clone captures into many, and time reading beside HolisticTraceAnalysis (20 min)
+	$(BIN)/python tests/tools/ranks/planted.py 2 4
+	$(BIN)/python tests/tools/ranks/scale.py $(RANKS) 8 64 256
+	$(BIN)/python tests/tools/ranks/reduce.py $(RANKS) 10000
+	$(BIN)/python tests/tools/bench/reading.py --install-peers --only ranks
 
 scripts: $(VENV)/.installed environments ## profile scripts, change them, and judge what is said of that (an hour; SCRIPTS: options)
 	@$(BIN)/python tests/tools/scripts/run.py $(SCRIPTS)

@@ -2,7 +2,7 @@
 
     python tests/tools/ranks/job.py RANK 2 [sleep|input|work]      # by PyTorch's python, once for each rank, at the same time
 
-sleep: 20 ms in a layer. input: 10 ms before a batch. work: 40 products more in a layer. Writes FAULT_rankRANK.json.
+sleep: 20 ms in a layer. input: 10 ms before a batch. work: 200 products more in a layer (those in tests/data have 40). Writes FAULT_rankRANK.json.
 """
 
 import sys
@@ -32,7 +32,7 @@ class Slow(nn.Module):
                 time.sleep(0.02)
         if PLANTED == "work":
             with torch.no_grad():
-                for _ in range(40):
+                for _ in range(200):
                     torch.mm(x, self.fc.weight)
         return self.fc(x)
 
