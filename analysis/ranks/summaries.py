@@ -113,7 +113,7 @@ def _digest(path: Path) -> str:
     """Return the digest that names a capture's summaries: of its content, or of the kernels pass of a recording's folder."""
     digest = hashlib.sha256(f"{VERSION}\n".encode())
     files = sorted(one for one in path.glob("kernels/*/*") if one.is_file()) if path.is_dir() else [path]
-    for one in files or sorted(path.glob("*")):
+    for one in files or sorted(one for one in path.rglob("*") if one.is_file()):
         with one.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()[:32]

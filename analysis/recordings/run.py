@@ -64,6 +64,13 @@ class PassData:
         return read_table(path, "samples") if path.exists() else conform("samples", pd.DataFrame())
 
 
+# What readers expect in run.json, and any command of ours writes: a file that somebody changed may lack it
+_UNKNOWN = {
+    **dict.fromkeys(("network", "machine", "conditions", "created", "kernelscope", "command", "version", "python")), "passes": {},
+}  # fmt: skip
+_UNKNOWN_OPTIONS = dict.fromkeys(("network", "mode", "batch", "device", "threads", "steps", "warmup"))
+
+
 class Run:
     """A run folder or an archive of one; opening it reads only run.json. Raises EvidenceError if it is not readable here."""
 
@@ -77,6 +84,7 @@ class Run:
         check_schema(
             file, str(self.record.get("schema")), SCHEMA_NAME, SCHEMA_VERSION, "name a folder that `run` or `compare` wrote"
         )
+        self.record = {**_UNKNOWN, **self.record, "options": {**_UNKNOWN_OPTIONS, **self.record.get("options", {})}}
         self.framework = str(self.record["framework"])
         self.name = str(self.record.get("label") or self.framework)  # distinguishes it from others in a comparison
         self.complete = bool(self.record.get("complete"))

@@ -7,7 +7,7 @@ that no one reads may be anything.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Required, TypedDict
 
 import msgspec
 
@@ -39,7 +39,7 @@ class _Anchor(TypedDict):
 class RunRecord(TypedDict, total=False):
     """run.json."""
 
-    framework: str
+    framework: Required[str]
     label: str | None
     passes: dict[str, _Pass]
     options: Object

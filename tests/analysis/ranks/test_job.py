@@ -265,3 +265,16 @@ def test_a_fault_that_was_planted_into_a_rank(fault, ms, cause, name):
 def test_equal_ranks_are_not_blamed():
     result = job(sorted(DATA.glob("plain_rank*.json.gz")), workers=1)
     assert "No rank makes the others wait much" in report.answer(result)
+
+
+def test_runs_without_a_kernels_pass_are_left_out_with_the_reason(tmp_path):
+    for number in (0, 1):
+        folder = tmp_path / f"rank{number}"
+        (folder / "clean" / "1").mkdir(parents=True)
+        (folder / "clean" / "1" / "steps.jsonl").touch()
+        passes = {"clean": {"status": "complete", "folders": ["clean/1"]}}
+        record = {"schema": "kernelscope/run/1", "complete": False, "passes": passes, "reason": "the script ended after 40 steps"}
+        record |= {"framework": "pytorch", "options": {"network": None, "mode": "train"}, "network": None, "recorder": "profile"}
+        (folder / "run.json").write_text(json.dumps(record))
+    with pytest.raises(EvidenceError, match=r"0 can be compared; left out: .*rank0"):
+        job([tmp_path / "rank0", tmp_path / "rank1"], workers=1)

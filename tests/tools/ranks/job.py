@@ -2,7 +2,8 @@
 
     python tests/tools/ranks/job.py RANK 2 [sleep|input|work]      # by PyTorch's python, once for each rank, at the same time
 
-sleep: 20 ms in a layer. input: 10 ms before a batch. work: 200 products more in a layer (those in tests/data have 40). Writes FAULT_rankRANK.json.
+sleep: 20 ms in a layer. input: 10 ms before a batch. work: 200 products more in a layer (those in tests/data have 40). Writes
+FAULT_rankRANK.json.
 """
 
 import sys

@@ -2,9 +2,9 @@
 
     python tests/tools/ranks/planted.py [2 4]     numbers of ranks
 
-Faults are those of job.py; `plain` has none, and nobody may be named. `clock` is `sleep` with a clock that is 250 ms ahead. The size is what the
-others wait for: the fault's own length in the recording, which differs from what was asked for, times the number of the other
-ranks. It is right within 10%, or within the uncertainty of the clocks. Recordings stay below out/ranks/planted.
+Faults are those of job.py; `plain` has none, and nobody may be named. `clock` is `sleep` with a clock that is 250 ms ahead.
+The size is what the others wait for: the fault's own length in the recording, times the number of the other ranks. It is right
+within 10%, or within the uncertainty of the clocks. Recordings stay below out/ranks/planted.
 """
 
 from __future__ import annotations
