@@ -65,10 +65,10 @@ class PassData:
 
 
 # What readers expect in run.json, and any command of ours writes: a file that somebody changed may lack it
-_UNKNOWN = {
+_UNKNOWN: dict[str, Any] = {
     **dict.fromkeys(("network", "machine", "conditions", "created", "kernelscope", "command", "version", "python")), "passes": {},
 }  # fmt: skip
-_UNKNOWN_OPTIONS = dict.fromkeys(("network", "mode", "batch", "device", "threads", "steps", "warmup"))
+_UNKNOWN_OPTIONS: dict[str, Any] = dict.fromkeys(("network", "mode", "batch", "device", "threads", "steps", "warmup"))
 
 
 class Run:

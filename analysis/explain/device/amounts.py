@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.accounting.device_account import COPY
-from kernelscope.analysis.explain.device import networks, words
+from kernelscope.analysis.explain.device import equal_steps, networks, words
 from kernelscope.analysis.explain.device.alignment import hardly_alike, words_of
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase
 from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
@@ -131,6 +131,11 @@ def _of_sizes(case: DeviceCase) -> str | None:
     return f"{there}, and the same number of copies takes {times[1]} there: as with a larger problem"
 
 
+def larger_problem(case: DeviceCase) -> bool:
+    """Return whether both kernels and copies, equally many, take far longer on one side, as with more data."""
+    return _of_sizes(case) is not None
+
+
 def _of_gradients(case: DeviceCase) -> str | None:
     """Return a sentence if only one side computes gradients, of convolutions, as kernels of products do not show it."""
     times = {key: case.all_kernels(CONVOLUTIONS).groupby("kind")[f"{key}_ns"].sum() for key in SIDES}
@@ -195,9 +200,11 @@ def _of_more(case: DeviceCase) -> str | None:
         counts = [words.count(float(first[f"{one}_count"])) for one in SIDES]
         more, less = (case.side(one).name for one in (key, other))
         often = f"{ratios.min():.3g} to {ratios.max():.3g} times as often"
+        steps = equal_steps.told(case)
+        why = f"within equally many steps ({steps}): as with work that {less} does in one call for several" if steps else ""
         return (
             f"{more} executes all that both print more often than {less}, {often} "
-            f"({first.name}: {counts[0]} times in A, {counts[1]} in B), as with more steps or other batches"
+            f"({first.name}: {counts[0]} times in A, {counts[1]} in B), {why or 'as with more steps or other batches'}"
         )
     return None
 

@@ -39,6 +39,9 @@ _SLOWER_HOST = (
     "in operators that both sides call equally often the host spends {0} times as long in {1} ({2}), so the processor or the "
     "profiler was slower there, besides any further calls; try: warm up, and record both again on an idle machine"
 )
+_LOADS = r"^(?:Runtime Triggered Module Loading|Lazy Function Loading)"
+_ONCE = rf"{_LOADS}|^Unrecognized$"
+_OF_RANGE = 0.25  # of the host's extra time
 _SEVERAL, _SLOWED = 5, 1.2  # operators; times as long
 _WAITS, _NEARLY_ALL = r"(?i)synchronize", 0.8
 _REMEDIES = (
@@ -86,7 +89,9 @@ def _of_all(case: DeviceCase) -> str | None:
         return _of_operator(case, name, host)
     more = f"the host's own time adds up to {words.duration(abs(delta))} more in {case.side(SIDES[longer]).name}"
     said = f"{more}, waits and the profiler's cost included: {words.change(case, *host)}"
-    where = _same_operators(case, longer) or (None if _is_printed(case, longer) else _WHERE)
+    where = _first_use(case, longer) or _same_operators(case, longer)
+    parts = [where] if where else [_own_of_range(case, longer), None if _is_printed(case, longer) else _WHERE]
+    where = "; ".join(filter(None, parts))
     return f"{said}; {where}" if where else said
 
 
@@ -94,7 +99,61 @@ def _is_printed(case: DeviceCase, longer: int) -> bool:
     """Return whether rows of operators and calls hold a good part of the host's time on its longer side."""
     side = case.side(SIDES[longer])
     own = sum(float(one["ns"]) for one in (side.facts.get("host_own") or {}).values())
-    return own + float(call_totals.sums(side.trace)["ns"].sum()) >= _HALF * _hosts(case)[longer]
+    printed = max(own + float(call_totals.sums(side.trace)["ns"].sum()), sum(map(float, _rows_of(side).values())))
+    return printed >= _HALF * _hosts(case)[longer]
+
+
+def _rows_of(side: DeviceSide) -> dict[str, int]:
+    """Return the host's own time (ns) in the rows of a side's table that take most of it, by name."""
+    rows: dict[str, int] = side.facts.get("host_rows") or {}
+    return rows
+
+
+def _first_use(case: DeviceCase, longer: int) -> str | None:
+    """Return a sentence if most of the host's extra time is for what happens once, at the first use of the device; else None.
+
+    The profiler calls it loading of modules and functions, or does not know it (Unrecognized).
+    """
+    sides = [case.side(key) for key in SIDES]
+    mine, other = ({name: ns for name, ns in _rows_of(side).items() if re.search(_ONCE, name)}
+                   for side in (sides[longer], sides[1 - longer]))  # fmt: skip
+    once, host = sum(mine.values()), _hosts(case)
+    extra = abs(host[1] - host[0])
+    if (
+        not any(re.search(_LOADS, name) for name in mine)
+        or once < _HALF * host[longer]
+        or once - sum(other.values()) < _HALF * extra
+    ):
+        return None
+    named = ", ".join(f"{name} {words.duration(ns)}" for name, ns in mine.items())
+    there = f"{words.duration(once)} of it in {sides[longer].name} are its first use of the device ({named}), which comes once"
+    return f"{there}{_per_execution(case, host)}; try: warm up {sides[longer].name} before you record it, then compare again"
+
+
+def _per_execution(case: DeviceCase, host: list[float]) -> str:
+    """Return the host's time per execution as a part of a sentence, if both run one kernel alone, not equally often."""
+    rows = case.all_kernels()
+    counts = [float(rows[f"{key}_count"].sum()) for key in SIDES]
+    if len(rows) != 1 or not all(counts) or counts[0] == counts[1]:
+        return ""
+    each = words.change(case, *(ns / number for ns, number in zip(host, counts, strict=True)))
+    numbers = " and ".join(words.count(number) for number in counts)
+    return f"; per execution of {words.kernel(rows['name'].iloc[0])} ({numbers}) the host takes {each}"
+
+
+def _own_of_range(case: DeviceCase, longer: int) -> str | None:
+    """Return a sentence if a good part of the host's extra time is a range's own, outside of the operators in it; else None."""
+    totals = [side.trace.totals for side in (case.a, case.b)]
+    ranges = [set(one.loc[(one["table"] == "ranges").fillna(False).to_numpy(bool), "name"].astype(str)) for one in totals]
+    both = [name for name in _rows_of(case.a) if name in _rows_of(case.b) and name in ranges[0] & ranges[1]]
+    host = _hosts(case)
+    extra, sign = abs(host[1] - host[0]), 1 if longer else -1
+    more = {name: sign * (_rows_of(case.b)[name] - _rows_of(case.a)[name]) for name in both}
+    name = max(more, key=lambda one: more[one], default=None)
+    if name is None or more[name] < _OF_RANGE * extra:
+        return None
+    own = words.change(case, _rows_of(case.a)[name], _rows_of(case.b)[name])
+    return f"{words.duration(more[name])} of that are the own time of {name}, outside of its operators: {own}"
 
 
 def _hosts(case: DeviceCase) -> list[float]:

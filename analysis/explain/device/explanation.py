@@ -32,7 +32,7 @@ from kernelscope.analysis.explain.device import (
 )
 from kernelscope.analysis.explain.device.alignment import Replacement
 from kernelscope.analysis.explain.device.case import DeviceCase, DeviceFinding, case_of
-from kernelscope.analysis.explain.device.causes import faults
+from kernelscope.analysis.explain.device.causes import directives, faults
 from kernelscope.analysis.explain.device.labels import labels
 from kernelscope.analysis.explain.device.side import CaptureSide, DeviceSide, alike, is_totals, side_of, takes_all
 from kernelscope.analysis.explain.model import CLOSE
@@ -161,6 +161,9 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
     rows, owner = account_rows.rows(case, findings)
     other_work, programs = amounts.differ(case), amounts.other_programs(case)
     findings = [replace(one, confidence="low", remedy=_OF_PROGRAMS) for one in findings] if programs else findings
+    lists_no_work = remarks.lists_no_work(case)
+    if lists_no_work:
+        findings = [replace(one, confidence="low", remedy=remarks.RECORD_KERNELS) for one in findings]
     plain = [_finding(case, finding, delta, owner, bool(other_work)) for finding in findings]
     abstained, to_find_out = abstention.abstained(case, findings)
     of_faults = [] if any(one.cause == faults.CAUSE for one in findings) else faults.note(case)
@@ -182,10 +185,11 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
         "network": None, "mode": None, "batch": None,
         "differs": [*remarks.other_ranks(case), *other_work], "differences": [],
         "missing": {"a": _missing(a), "b": _missing(b)},
-        "devices": remarks.devices(case), "cut": remarks.cut(case),
+        "devices": remarks.devices(case), "cut": lists_no_work or remarks.cut(case),
         "hidden": remarks.hidden(case, findings), "calls": None if programs else calls.sentence(case),
         "host_ns": None if programs or not calls.leads(case) else [int(side.facts["host_ns"]) for side in (a, b)],
-        "notes": [*calls.of_waits(case), *copied, *remarks.notes(case, interval is not None), *of_faults],
+        "notes": [*calls.of_waits(case), *copied, *remarks.notes(case, interval is not None), *of_faults,
+                  *directives.note(case)],
         "abstained": abstained, "to_find_out": to_find_out,
         "findings": plain,
         "unexplained_ns": delta - sum(one["explains_ns"] for one in plain),

@@ -11,7 +11,13 @@ from kernelscope.analysis.trace import MAIN
 
 _OPPOSED = 0.5  # of the larger movement: an opposite one of at least this share is said to hide it
 _STEPS, _TAIL = 3, 0.02  # least number of steps; share of a step that earlier work must take to be noted
+_NOTHING = 0.1  # of a side's time, which rows that do not count may have
 _GOOD_PART = 0.3  # of a side's time
+_SETS = r"aten::(?:zeros|ones|full|empty|new_zeros|new_ones|new_full|zeros_like|ones_like|full_like|fill|zero)_?(?:_like)?"
+RECORD_KERNELS = (
+    "record the side without work with torch.profiler and ProfilerActivity.CUDA, or with nsys: these list kernels of the "
+    "program's own, too"
+)
 _NUMBERS = 6  # causes that are listed
 
 
@@ -31,6 +37,28 @@ def cut(case: DeviceCase) -> str | None:
             kinds = words.listed(str(kind) for kind in main["kind"].unique())
             there = f"{words.duration(took[other])} in {other.upper()}"
             return f"{key.upper()}'s table was cut: it prints no {kinds} ({there}); print all rows"
+    return None
+
+
+def lists_no_work(case: DeviceCase) -> str | None:
+    """Return a sentence if one side's table of operators lists only what sets memory, and the other's products and the like.
+
+    The table of a profiler that lists operators alone lacks the kernels of a program's own extensions.
+    """
+    if not case.by_operators or case.on_cpu or case.on_cpus:
+        return None
+    rows, main = case.all_kernels(), case.all_kernels(MAIN)
+    for key, other in (SIDES, SIDES[::-1]):
+        there = rows[(rows[f"{key}_ns"] >= _NOTHING * case.side(key).account.step_ns).to_numpy(bool)]
+        mine = there["name"].astype("string")
+        took = float(main[f"{other}_ns"].sum())
+        sets = len(mine) > 0 and bool(mine.str.fullmatch(_SETS).fillna(False).all())
+        if sets and took > _GOOD_PART * case.side(other).account.step_ns:
+            side = case.side(key).name
+            return (
+                f"{side}'s table prints no operator but those that set memory ({words.listed(mine)}): kernels of the program's "
+                f"own extensions are in no such table, so {side}'s work is unknown, and the totals cannot be compared"
+            )
     return None
 
 

@@ -193,6 +193,15 @@ class TableRows:
         others = self.like(_LOOP) | self.like(CALLS) | self._views
         return self.host & (self.own > 0) & ~self.doubtful & ~wraps & ~others
 
+    @property
+    def wrappers(self) -> Flags:
+        """Return which operators leave nearly all of their time on the device to those that they call."""
+        total = self._times("device_total")
+        result: Flags = (
+            self.host & self.like(OPERATOR) & ~self.doubtful & ~self._views & (total > 0) & (self.own < total // _WRAPPED)
+        )
+        return result
+
     @cached_property
     def _views(self) -> Flags:
         """Return which rows only make views; before PyTorch 1.5, operators had no library's name."""

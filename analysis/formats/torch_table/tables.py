@@ -2,7 +2,8 @@
 
 A table is a line of dashes, a heading, a line of dashes, rows, a line of dashes, and lines such as "Self CPU time total: 7.1ms".
 The dashes show the positions of columns. People also post tables as Markdown, or without the dashes: then at least two spaces
-are between cells, and the table ends with the first line that is no row. Where a web page made one space of each run of them,
+are between cells, and the table ends with the first line that is no row; empty lines may be between the heading and the rows,
+and the end of a code block between the rows and the sums. Where a web page made one space of each run of them,
 and where rows do not stand below their titles, a row's cells are told by their forms, from the right. Columns have been renamed
 over the years; `tables` gives each one name:
 
@@ -63,6 +64,8 @@ _KNOWN = {
 _NOT_OWN = r"^$|^<|^(?:\S*/)?torch/|^nn\.Module: |^\.\.\."  # built-in functions, PyTorch itself, modules
 _SHARE = re.compile(r"%$|time avg$")
 _BELOW = 6  # lines below a table that may have its sums
+_FENCE = re.compile(r"\s*(?:`{3,}|~{3,})\s*")  # the end of a code block in Markdown
+_APART_FROM_ROWS, _SURE = 3, 5  # empty lines between a heading and its rows; titles of a heading that may have them
 _LONGEST = 1 << 14  # characters of a heading
 
 
@@ -123,8 +126,19 @@ def _headings(lines: Sequence[str]) -> Iterator[int]:
         if not (titles or _HEADING.match(line) or _is_of_device(line)):
             continue
         ruled = (number > 0 and _is_rule(lines[number - 1])) or _is_rule(lines[number + 1])
-        if ruled or _is_markdown(line, lines[number + 1]) or (titles and _row(line, lines[number + 1], titles)):
+        if (
+            ruled
+            or _is_markdown(line, lines[number + 1])
+            or (titles and _row(line, lines[_first(lines, number, titles)], titles))
+        ):
             yield number
+
+
+def _first(lines: Sequence[str], heading: int, titles: Sequence[str]) -> int:
+    """Return the position of the first row below a heading: empty lines may be between them if its many titles make it sure."""
+    below = heading + 1
+    near = range(below, min(below + _APART_FROM_ROWS + 1, len(lines)) if len(titles) >= _SURE else below)
+    return next((at for at in near if lines[at].strip()), below)
 
 
 def _titles(line: str) -> list[str]:
@@ -241,7 +255,7 @@ def _by_forms(lines: Sequence[str], heading: int, until: int) -> OperatorTable:
     They follow until a line of dashes if one is below the heading, else until a line that is no row.
     """
     titles, made, unread, ruled = _titles(lines[heading]), [], 0, _is_rule(lines[heading + 1])
-    first = heading + 2 if ruled else heading + 1
+    first = heading + 2 if ruled else min(_first(lines, heading, titles), until)
     end = next((at for at in range(first, until) if _is_rule(lines[at])), until)
     last = first
     for last in range(first, end):
@@ -338,7 +352,7 @@ def _totals(lines: Sequence[str]) -> dict[str, str]:
         match = _TOTAL.search(line)
         if match:
             result[match["what"]] = match["time"].replace(" ", "")
-        elif line.strip() and not line.startswith("#"):  # a Markdown heading may precede them
+        elif line.strip() and not line.startswith("#") and not _FENCE.fullmatch(line):  # a Markdown heading may precede them
             break
     return result
 

@@ -81,10 +81,14 @@ def read(path: Path) -> Trace:
         trace.info["host_ns"] = sum(ns for ns in host if ns)
     if device_own := _device_own([reader.rows for reader in readers if reader.rows.device]):
         trace.info["device_own"] = device_own
+    if within := _device_within([reader.rows for reader in readers if reader.rows.device]):
+        trace.info["device_within"] = within
     if steps := sum(int(reader.rows.own[reader.rows.steps_on_device].sum()) for reader in readers):
         trace.info["device_steps_ns"] = steps
     if own := _host_own([reader.rows for reader in readers if reader.rows.device]):
         trace.info["host_own"] = own
+    if most := _host_rows([reader.rows for reader in readers if reader.rows.device and reader.rows.timed_host]):
+        trace.info["host_rows"] = most
     if not len(trace.kernels) and not len(trace.totals) and not len(trace.copies):
         raise EvidenceError(f"{path}, {_nothing(result)}; {_NEEDED}")
     if not len(trace.kernels):
@@ -124,6 +128,29 @@ def _host_own(tables: list[TableRows]) -> dict[str, dict[str, Any]]:
         str(name): {"ns": int(ns), "device_ns": int(on_device), "place": None if pd.isna(place) else str(place)}
         for name, ns, on_device, place in zip(sums.index, sums, device, places, strict=True)
     }
+
+
+def _device_within(tables: list[TableRows]) -> dict[str, int]:
+    """Return the device's time (ns) in operators that have hardly any of their own, with all that they call."""
+    parts = [pd.DataFrame({"name": rows.name, "ns": rows.ns("device_total")})[rows.wrappers] for rows in tables]
+    found = pd.concat(parts).dropna() if parts else pd.DataFrame()
+    if found.empty:
+        return {}
+    sums = found.groupby(found["name"].astype(str))["ns"].sum().sort_values(ascending=False, kind="stable").head(_MOST_OWN)
+    return {str(name): int(ns) for name, ns in sums.items() if ns}
+
+
+def _host_rows(tables: list[TableRows]) -> dict[str, int]:
+    """Return the host's own time (ns) in the rows that take most of it, whatever they are: operators, calls and ranges.
+
+    Those of several rows of one name are added up.
+    """
+    parts = [pd.DataFrame({"name": rows.name, "ns": rows.ns("self_cpu")})[rows.host] for rows in tables]
+    found = pd.concat(parts).dropna() if parts else pd.DataFrame()
+    if found.empty:
+        return {}
+    sums = found.groupby(found["name"].astype(str))["ns"].sum().sort_values(ascending=False, kind="stable").head(_MOST_OWN)
+    return {str(name): int(ns) for name, ns in sums.items() if ns}
 
 
 def _nothing(result: list[OperatorTable]) -> str:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from kernelscope.analysis.explain.device.case import Rule
 
 FAMILIES = (
-    "sharing", "graphs", "faults", "accelerators", "precision", "attention", "hardware", "recomputation", "fusion", "sizes",
-    "algorithms", "clocks", "copies", "work", "communication", "idle",
+    "sharing", "graphs", "faults", "directives", "accelerators", "precision", "attention", "hardware", "recomputation", "fusion",
+    "sizes", "algorithms", "clocks", "copies", "work", "communication", "idle",
 )  # fmt: skip
 
 

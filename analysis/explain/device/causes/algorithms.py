@@ -18,6 +18,10 @@ _CONVOLUTION = {
     "jax": "XLA_FLAGS=--xla_gpu_autotune_level=4 (the default) chooses by measuring",
     "": "let cuDNN choose by measuring (autotuning); channels-last layouts use other kernels than channels-first ones",
 }
+_OWN_CODE = (
+    "these are kernels of the program's own: compare how they divide work among blocks and threads, and what they read again; "
+    "or let a library (cuDNN, MIOpen) compute it"
+)
 _PRODUCT = "sizes that are multiples of 8 or 16, and factors stored in the layout in which they are used, get faster kernels"
 _PREPACKED = (
     "weights in oneDNN's own layout, as in {1}: torch.compile with torch._inductor.config.freezing = True (inference only) packs "
@@ -124,7 +128,9 @@ def _remedy(case: DeviceCase, rows: pd.DataFrame) -> str:
         names = rows.loc[(rows[f"{fast}_count"] > 0).to_numpy(bool), "name"].astype("string")
         return _ONEDNN.format(faster) if names.str.contains("mkldnn").any() else _ON_CPU
     if rows["kind"].isin(CONVOLUTIONS).any():
-        return words.remedy(case, _CONVOLUTION, slow)
+        known = rows[["a_library", "b_library"]].notna().to_numpy(bool).any()
+        framework = any(side.facts.get("framework") for side in (case.a, case.b))
+        return words.remedy(case, _CONVOLUTION, slow) if known or framework or case.by_operators else _OWN_CODE
     if rows.loc[(rows[f"{fast}_count"] > 0).to_numpy(bool), "name"].str.contains(r"mkldnn::_linear_pointwise").any():
         return _PREPACKED.format(slower, faster)
     if _types(case, rows):
@@ -132,8 +138,8 @@ def _remedy(case: DeviceCase, rows: pd.DataFrame) -> str:
     ages = [_architectures(rows, key) for key in SIDES]
     if all(ages) and not ages[0] & ages[1]:
         return _OTHER_AGE.format(*(" and ".join(sorted(age)) for age in ages))
-    own, known = (rows.loc[(rows[f"{key}_count"] > 0).to_numpy(bool), f"{key}_library"] for key in (slow, fast))
-    return _LIBRARY.format(slower, faster) if own.isna().all() and known.notna().any() else _PRODUCT
+    own, other = (rows.loc[(rows[f"{key}_count"] > 0).to_numpy(bool), f"{key}_library"] for key in (slow, fast))
+    return _LIBRARY.format(slower, faster) if own.isna().all() and other.notna().any() else _PRODUCT
 
 
 def _architectures(rows: pd.DataFrame, key: str) -> set[str]:

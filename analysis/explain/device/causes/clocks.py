@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device import amounts, words
 from kernelscope.analysis.explain.device.case import DeviceCase, DeviceFinding
 
 _LEAST = 0.04  # slow-down
@@ -19,6 +19,7 @@ _DISTINCT = {False: 5, True: 3}  # different kernels that must agree, by whether
 _AGREE = 0.5  # of the kernels other than the longest, by number
 _ON_CPU = "compare the number of threads, the processors' models and clocks, and what else runs on them"
 _OTHER_DEVICE = "find out on which devices they were recorded, and compare on one of them"
+_SAME_SIZE = "compare the same sizes of data on both sides: with more data, this is other work, not another speed"
 _REMEDY = "lock the clocks (nvidia-smi --lock-gpu-clocks), watch power and temperature, and leave the device to one process"
 
 
@@ -59,6 +60,8 @@ def uniform(case: DeviceCase) -> Iterator[DeviceFinding]:
 
 def _reason(case: DeviceCase, ratio: float) -> tuple[str, str]:
     """Return what can slow everything alike, and what to do."""
+    if amounts.larger_problem(case):
+        return "as with a larger problem, as copies take longer, too", _SAME_SIZE
     other = ratio > _FAR and (case.a.hardware is None or case.b.hardware is None)
     if case.on_cpus:
         return "fewer threads, other load, lower clocks, or another processor", _ON_CPU

@@ -8,6 +8,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting.amounts import size
 from kernelscope.analysis.accounting.device_account import COMPUTE, COPY
+from kernelscope.analysis.attribution import call_totals
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 from kernelscope.analysis.trace import Trace, page_faults
@@ -21,6 +22,15 @@ _PREFETCH = "cudaMemPrefetchAsync"
 _PREFETCHES = r"^(?:cuda|cu|hip)MemPrefetchAsync"
 _REMEDY = f"{_PREFETCH} before the kernel (and after it for the host), cudaMemAdvise, or cudaMalloc with explicit copies"
 _REST = f"{_PREFETCH} of all that the kernel touches, its results too; cudaMemAdvise, or cudaMalloc with explicit copies"
+_MANAGED = r"^(?:cuda|hip)MallocManaged|^cuMemAllocManaged"
+_ON_DEVICE = (
+    r"^(?:cuda|hip)(?:Malloc(?:Managed|Async|Pitch|3D\w*)?|MemAddressReserve)$|^cuMemAlloc(?:Managed|Pitch|Async)?$|^cuMemCreate$"
+)
+_OUTLIER = 10.0  # times the shortest execution, as page faults of all data make of the first one
+_TO_DEVICE = (
+    "in {0}: cudaMalloc and a copy before the kernels, or cudaMallocManaged with cudaMemPrefetchAsync; memory of the host pays "
+    "where each value is read once"
+)
 _FAR = 2.0  # times as long: kernels that wait for page faults
 _MANY_MOVES, _MORE_MOVES = 20, 4.0  # pieces in which pages move on faults; times the other side's, which moves them ahead
 _PART_OF_WAIT = 0.1  # of the kernels' extra time, that the moves must take
@@ -83,6 +93,84 @@ def moving_pages(case: DeviceCase) -> Iterator[DeviceFinding]:
     yield DeviceFinding(
         CAUSE, title, rows["row"].tolist(), "medium", sentences, f"in {slower}: {what}; {faster} does one of these"
     )
+
+
+def first_touch(case: DeviceCase) -> Iterator[DeviceFinding]:
+    """One execution of a kernel takes far longer than the others where unified memory is not moved ahead: it touches it first.
+
+    The capture must have its calls; page faults are in none of its tables.
+    """
+    if not case.totals or not case.counts or any(one is None or one.groups or one.remote for one in _of_sides(case)):
+        return
+    rows = case.kernels()
+    for _, row in rows[((rows["a_count"] > 1) & (rows["a_count"] == rows["b_count"])).to_numpy(bool)].iterrows():
+        slow, fast = ("b", "a") if row["delta_ns"] > 0 else ("a", "b")
+        ends = _ends(case.side(slow).trace, str(row["name"]))
+        trace, other = case.side(slow).trace, case.side(fast).trace
+        if ends is None or not _calls(trace, _MANAGED) or prefetches(trace) or len(trace.copies):
+            continue
+        if ends[1] < _OUTLIER * ends[0] or ends[1] - ends[0] < _SHARE * abs(row["delta_ns"]):
+            continue
+        name, slower, faster = words.kernel(row["name"]), case.side(slow).name, case.side(fast).name
+        mine = rows[(rows["row"] == row["row"]).to_numpy(bool)]
+        title = (
+            f"one execution of {name} waits in {slower}, as for page faults of unified memory at its first use: "
+            f"{words.of_rows(case, mine)}, {words.executions_of(case, mine)}"
+        )
+        told = f"In {slower} the longest execution takes {words.duration(ends[1])}, the shortest {words.duration(ends[0])}"
+        sentences = [f"{told}, and the program calls cudaMallocManaged; page faults were not recorded."]
+        if prefetches(other):
+            sentences.append(
+                f"{faster} calls {_PREFETCH}: there the data is moved outside of kernels, which their sum leaves out."
+            )
+        as_there = f", as {faster} does" if prefetches(other) else ""
+        remedy = f"in {slower}: {_PREFETCH} before the kernel{as_there}; or cudaMalloc with explicit copies"
+        yield DeviceFinding(CAUSE, title, [str(row["row"])], "medium", sentences, remedy)
+
+
+def on_the_host(case: DeviceCase) -> Iterator[DeviceFinding]:
+    """Each execution of a kernel takes far longer on the side that allocates memory on the host only, and copies none."""
+    if not case.totals or not case.counts:
+        return
+    host = {key: _only_on_host(case.side(key).trace) for key in SIDES}
+    if host["a"] == host["b"]:
+        return
+    slow, fast = ("a", "b") if host["a"] else ("b", "a")
+    if not _calls(case.side(fast).trace, _ON_DEVICE):
+        return
+    rows = case.kernels()
+    longer = (rows["a_count"] == rows["b_count"]) & (rows["a_count"] > 0) & (rows[f"{slow}_ns"] > _FAR * rows[f"{fast}_ns"])
+    for _, row in rows[longer.to_numpy(bool)].iterrows():
+        ends = _ends(case.side(slow).trace, str(row["name"]))
+        if row[f"{slow}_count"] > 1 and (ends is None or ends[1] > _FAR * ends[0]):
+            continue  # one execution alone takes long
+        mine, slower = rows[(rows["row"] == row["row"]).to_numpy(bool)], case.side(slow).name
+        title = (
+            f"{words.kernel(row['name'])} seems to read memory that stays on the host in {slower}, over the bus: "
+            f"{words.of_rows(case, mine)}, {words.executions_of(case, mine)}"
+        )
+        sentence = f"{slower} allocates memory on the host ({_calls(case.side(slow).trace, call_totals.PINNED)[0]}), none on the "
+        sentence += "device, and copies nothing; each execution takes about as long."
+        yield DeviceFinding("memory on the host", title, [str(row["row"])], "medium", [sentence], _TO_DEVICE.format(slower))
+
+
+def _ends(trace: Trace, name: str) -> tuple[float, float] | None:
+    """Return the shortest and the longest execution of a kernel, ns; None if they are unknown."""
+    mine = trace.kernels[(trace.kernels["name"] == name).fillna(False).to_numpy(bool)]
+    shortest, longest = mine["min_ns"].astype("Float64"), mine["max_ns"].astype("Float64")
+    if mine.empty or shortest.isna().any() or longest.isna().any():
+        return None
+    return float(shortest.min()), float(longest.max())
+
+
+def _calls(trace: Trace, pattern: str) -> list[str]:
+    """Return the names of the calls in a capture's totals that match."""
+    return [str(name) for name in call_totals.named(call_totals.sums(trace), pattern).index]
+
+
+def _only_on_host(trace: Trace) -> bool:
+    """Return whether the program allocates pinned memory of the host, none of the device, and copies nothing."""
+    return bool(_calls(trace, call_totals.PINNED)) and not _calls(trace, _ON_DEVICE) and not len(trace.copies)
 
 
 def within(case: DeviceCase, rows: pd.DataFrame) -> tuple[str, str] | None:
@@ -209,4 +297,4 @@ def _moved(rows: pd.DataFrame, direction: int) -> pd.DataFrame:
     return pd.concat([same, others]) if as_many else same
 
 
-RULES = (longer_waits, moving_pages, far_memory)
+RULES = (longer_waits, moving_pages, far_memory, first_touch, on_the_host)

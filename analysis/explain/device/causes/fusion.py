@@ -18,6 +18,7 @@ _AS_MANY = 2.0  # primitives a post-op, at most: an activation and a sum
 _ATTACHABLE = ("activation", "elementwise")  # kinds of primitives that oneDNN can attach to the one before
 _FEWER = 0.85  # of the launches of small kernels may be left, at most
 _LEAST = {False: 5, True: 3}  # small kernels on the side that has more, by whether both are totals
+_REPLACES = 0.02  # of the difference: a fused optimizer that does the same takes at least so long, as it moves the same data
 _COUNTS = 0.02  # share by which counts of a kernel must differ
 
 
@@ -33,6 +34,7 @@ def fused(case: DeviceCase) -> Iterator[DeviceFinding]:
     if counts[few] > _FEWER * counts[many] or counts[many] < _LEAST[case.totals]:
         return
     only = rows[((rows[f"{few}_count"] > 0) & (rows[f"{many}_count"] < 0.02 * rows[f"{few}_count"])).to_numpy(bool)]
+    only = only[~only["row"].isin(case.rows.loc[case.below_cut(), "row"]).to_numpy(bool)]  # the other side may have them, too
     names = [str(name) for name in only["name"].dropna()]
     optimizer, generated = ([name for name in names if pattern.search(_plain(name))] for pattern in (_OPTIMIZER, _COMPILED))
     if not optimizer and not generated:
@@ -40,6 +42,8 @@ def fused(case: DeviceCase) -> Iterator[DeviceFinding]:
     fuses = only["name"].isin([*optimizer, *generated]).to_numpy(bool)
     changed = small[_differs(small, few, many)]
     mine = pd.concat([changed, only[fuses]]).drop_duplicates("row")
+    if optimizer and not generated and _takes_little(only[fuses], mine, few):
+        return
     what = " and ".join(["a fused optimizer"] * bool(optimizer) + ["fused (compiled) kernels"] * bool(generated))
     if float(mine["delta_ns"].sum()) * (1 if few == "a" else -1) < 0:
         yield _slower(case, mine, few, many)
@@ -120,6 +124,11 @@ def _slower(case: DeviceCase, rows: pd.DataFrame, few: str, many: str) -> Device
     title = f"fused kernels of {fused} take longer than the kernels of {others} that they replace: {words.of_rows(case, rows)}"
     remedy = f"leave this part in {fused} as it is in {others}, or try another version or mode of the compiler"
     return DeviceFinding("fusion", title, rows["row"].tolist(), "medium", words.both(case, rows), remedy, structural=True)
+
+
+def _takes_little(fused: pd.DataFrame, rows: pd.DataFrame, few: str) -> bool:
+    """Return whether fused kernels take so little time on their side that they cannot do what the difference is made of."""
+    return float(fused[f"{few}_ns"].sum()) < _REPLACES * abs(float(rows["delta_ns"].sum()))
 
 
 def _plain(name: str) -> str:

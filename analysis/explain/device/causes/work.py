@@ -10,7 +10,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting.device_account import COPY
 from kernelscope.analysis.attribution import call_totals
-from kernelscope.analysis.explain.device import alignment, calls, counted, same_problems, words
+from kernelscope.analysis.explain.device import alignment, calls, counted, equal_steps, operator_hints, same_problems, words
 from kernelscope.analysis.explain.device.case import SIDES, SMALL, DeviceCase, DeviceFinding
 from kernelscope.analysis.explain.device.causes import attention, faults, hardware, precision
 from kernelscope.analysis.explain.device.causes import copies as copying
@@ -75,6 +75,10 @@ _IN_FULL = (
 _SAME_GRID = "grids are the same: compare code, inputs and the data's location; Nsight Compute shows what a kernel waits for"
 _OTHER_GRID = "grids differ: compare sizes, and how the work is divided into blocks"
 _MORE_OFTEN = "find out why it is launched more often: a longer loop, smaller pieces, or work that is done again"
+_BATCHED = (
+    "both run equally many steps ({2}): in {0}, find the loop within a step that calls it, and do in one call, on a larger "
+    "batch, what does not depend on the turn before, as {1} may"
+)
 _ONLY_ONES = (
     "Each is nearly all that its side computes, and the other side does not have it; no name or size tells that they do the same."
 )
@@ -263,7 +267,9 @@ def _of_one(case: DeviceCase, mine: pd.DataFrame) -> DeviceFinding:
     verb = f"runs more often in {slower} than in" if more else longer
     title = f"{name} {verb} {faster}: {words.of_rows(case, mine)}, {number}"
     split = words.by_number(case, mine)
-    remedy = _SPLIT.format(slower) if more and times[0] / counts[0] < _TINY_NS else _MORE_OFTEN if more else _longer(case, mine)
+    if more and split and _both_count(mine):
+        title, split = f"{title}; {split[0][:-1]}", []
+    remedy = _more_often(case, slow, times[0] / counts[0]) if more else _longer(case, mine)
     cause = "more executions" if more else f"slower {case.what}"
     if _WAITS.search(name):
         return DeviceFinding(cause, title, mine["row"].tolist(), "medium", [_WAITED, *_each(case, mine)], _SHOW_DEVICE)
@@ -276,6 +282,23 @@ def _of_one(case: DeviceCase, mine: pd.DataFrame) -> DeviceFinding:
     return DeviceFinding(cause, title, mine["row"].tolist(), sure, [*_each(case, mine), *split], remedy)
 
 
+def _more_often(case: DeviceCase, slow: str, mean_ns: float) -> str:
+    """Return the remedy for a kernel that a side runs more often. mean_ns: of one execution there."""
+    steps = equal_steps.told(case)
+    slower, faster = (case.side(key).name for key in (slow, "a" if slow == "b" else "b"))
+    if steps is not None:
+        return _BATCHED.format(slower, faster, steps)
+    short = mean_ns < _TINY_NS and calls.faster(case) != slow and not calls.leads(case)
+    return _SPLIT.format(slower) if short else _MORE_OFTEN
+
+
+def _both_count(rows: pd.DataFrame) -> bool:
+    """Return whether more executions and longer ones both add a good part to a kernel's difference."""
+    sums = words.by_name(rows)
+    more, longer = float(words.more_often(sums).sum()), float(words.longer_each(sums).sum())
+    return more * longer > 0 and min(abs(more), abs(longer)) >= _GOOD_PART * abs(more + longer)
+
+
 def _longer(case: DeviceCase, rows: pd.DataFrame) -> str:
     """Return the remedy for kernels that take longer, depending on their grids if the captures have them."""
     slow, slower, fast, faster = words.slower(case, rows)
@@ -283,6 +306,8 @@ def _longer(case: DeviceCase, rows: pd.DataFrame) -> str:
         return _OPTIMISE.format(slower, longest)
     if case.on_cpus:
         pair = _one_each(rows, slow, fast)
+        if pair is None and (others := operator_hints.others_as_long(case, rows)) is not None:
+            return operator_hints.PRODUCTS_ALONE.format(others)
         return _ON_CPU if pair is None else _LIKE_OTHER.format(slower, pair[1], faster)
     if (measured := counted.remedy(case, rows)) is not None:
         return measured
@@ -354,7 +379,9 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
         "small": f"elementwise and other small {case.what}",
         INPUT: f"{case.what} that prepare input on the device",
     }.get(kind, f"{kind} {case.what}")
-    title, cause = _title(case, mine, name, counts, more), f"more {name}" if more else f"slower {name}"
+    title, held = _title(case, mine, name, counts, more), None if counts[fast] else operator_hints.held(case, fast, kind)
+    title = f"{title}; {held}" if held else title
+    cause = f"more {name}" if more else f"slower {name}"
     in_place = _in_place(case, mine)
     alike = None if more else same_problems.largest(case, mine)
     if alike is not None:
@@ -377,6 +404,10 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
         sentences, remedy = [_OWN_TIME, *sentences], _LOOK_INSIDE
     elif in_place and in_place[0] == fast:
         remedy = _WRITE_IN_PLACE
+    elif operator_hints.converts(case, mine, slow, fast):
+        sentences, remedy = [operator_hints.CONVERTED, *sentences], operator_hints.CONVERT_ONCE
+    elif held:
+        remedy = operator_hints.ALL_ROWS
     else:
         remedy = same_problems.REMEDY if alike and case.on_cpus else _remedy(case, kind, mine, counts, more)
     return DeviceFinding(cause, title, mine["row"].tolist(), "medium", sentences, remedy)

@@ -109,3 +109,19 @@ def test_many_headings_and_long_lines_take_linear_time():
     assert not tables.has_table(text)
     assert tables.tables((text + "aten::mm  1.000ms  1.000ms\n" * 20_000).split("\n")) == []
     assert time.perf_counter() - before < 10
+
+
+@pytest.mark.parametrize("below", ["\n", "\n\n"])
+def test_empty_lines_below_the_heading_and_a_fence_above_the_sums(tmp_path, below):
+    heading, *lines = bare(CPU, ON_CPU).splitlines()
+    text = "\n".join(["```", heading + below, *lines, "```", "", "Self CPU time total: 2.384s"]) + "\n"
+    kernels = read(tmp_path, text).kernels
+    assert kernels["name"].tolist() == ["aten::bmm", "aten::_softmax", UNLISTED]
+    # 2.384 s less 2.320 s and 23.830 ms
+    assert kernels["duration_ns"].tolist() == [2_320_000_000, 23_830_000, 40_170_000]
+
+
+def test_a_sum_behind_other_text_is_not_the_tables(tmp_path):
+    heading, *lines = bare(CPU, ON_CPU).splitlines()
+    text = "\n".join([heading, *lines, "```", "Another program", "Self CPU time total: 9.000s"]) + "\n"
+    assert read(tmp_path, text).kernels["duration_ns"].sum() < 2_400_000_000  # as the percentages tell
