@@ -12,6 +12,8 @@ from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.attribution import call_totals
 
 _FAR_LONGER = 2.0  # times the device's work: a host that takes this long does more than wait for it
+_LONGER = 1.5  # likewise, if it launches many short kernels, as its own time holds each wait for the device once
+_MANY, _SHORT_NS = 1000, 20_000  # launches, and their kernels' time on average
 _MOST = 0.5  # of the host's time: of what takes more, nothing runs beside the other, so the shortest is inside all others
 _MUCH = 0.2  # of the host's time
 _LONG_CALL, _LONG_LAUNCH = 1_000_000, 100_000  # ns of a call, and for each kernel: launching takes neither
@@ -38,7 +40,7 @@ def takes_longer(subject: Subject) -> list[Advice]:
     host_ns = float(subject.trace.info.get("host_ns") or 0)
     others = [rule(subject) for rule in (host_calls.allocations, host_calls.creations, host_operators.on_the_host)]
     told_ns = sum(one.saves_ns for found in others for one in found)
-    if subject.timeline or host_ns - told_ns < _FAR_LONGER * subject.step_ns:
+    if subject.timeline or host_ns - told_ns < (_LONGER if _launches_much(subject) else _FAR_LONGER) * subject.step_ns:
         return []
     spent, first = _spent(subject, host_ns)
     steps_ns = float(subject.trace.info.get("device_steps_ns") or 0)
@@ -62,6 +64,12 @@ def takes_longer(subject: Subject) -> list[Advice]:
             words.text(subject, host.LINKS),
         )
     ]
+
+
+def _launches_much(subject: Subject) -> bool:
+    """Return whether the host launches many kernels that are short on average."""
+    launches = float(call_totals.named(call_totals.sums(subject.trace), call_totals.LAUNCHES)["count"].sum())
+    return launches >= _MANY and subject.step_ns < _SHORT_NS * launches
 
 
 def _includes(subject: Subject) -> str:

@@ -124,12 +124,12 @@ class StatsRows(printed_tables.TableRemarks):
         x, y, z = (self.rows[f"{prefix}{axis}"].str.replace(" ", "", regex=False) for axis in "XYZ")
         return (x + "," + y + "," + z).astype("category")
 
-    def devices(self) -> pd.Series | None:
-        """Return the device of each row and note its name."""
+    def devices(self) -> pd.Series:
+        """Return the device of each row and note its name; of a table without that column it is taken to be the only one."""
         if "DevId" in self.rows:
             return ("cuda:" + self.numbers("DevId").astype("string")).astype("category")
         if "Device" not in self.rows:
-            return None
+            return pd.Series("cuda:0", index=self.rows.index, dtype="category")
         values = self.rows["Device"].astype("category")
         known = {}
         for text in values.cat.categories:

@@ -36,6 +36,15 @@ def test_a_host_that_mostly_waits_for_the_device_is_no_advice(advised):
     assert "the device waits for the host" not in advised("2.500ms")
 
 
+@pytest.mark.parametrize(
+    ("host", "launches", "found"), [("3.500ms", "1000", True), ("3.500ms", "999", False), ("2.900ms", "1000", False)]
+)
+def test_a_host_that_launches_many_short_kernels_is_told_earlier(advised, host, launches, found):
+    """A thousand kernels in 2 ms: a host of 1.75 times as long launches them more slowly than they run."""
+    more = row("cudaLaunchKernel", "1.500ms", "1.500ms", "0.000us", launches)
+    assert ("the device waits for the host" in advised(host, more)) is found
+
+
 RANDOM = [
     row("aten::pow", "0.100ms", "0.200ms", "2.000ms", "2"),
     row("aten::normal_", "762.000ms", "762.000ms", "0.000us", "2"),

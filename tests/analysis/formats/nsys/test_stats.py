@@ -153,6 +153,14 @@ def test_a_gpu_trace(tmp_path):
     assert not trace.diagnostics
 
 
+def test_without_its_column_the_device_is_a_gpu(tmp_path):
+    """A column that somebody cut out: kernels and copies are no work of the host."""
+    lines = [line.split(",") for line in TRACE_CSV.replace("(int)4, float", "(int)4").splitlines()]
+    place = lines[0].index("Device")
+    trace = read_text(tmp_path, "\n".join(",".join(line[:place] + line[place + 1 :]) for line in lines) + "\n")
+    assert set(trace.kernels["device"]) == set(trace.copies["device"]) == {"cuda:0"}
+
+
 def test_a_gpu_trace_and_an_api_trace_of_one_process(tmp_path):
     banner = "Processing [a.sqlite] with [/opt/2023.4.4/reports/{}.py]... \n"
     text = banner.format("cuda_gpu_trace") + TRACE_CSV + "\n" + banner.format("cuda_api_trace") + API_CSV + "\n"
