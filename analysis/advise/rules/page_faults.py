@@ -5,7 +5,10 @@ from __future__ import annotations
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.attribution import call_totals
+from kernelscope.analysis.explain.device.causes import faults
 from kernelscope.analysis.explain.device.causes.faults import groups, remedy
+from kernelscope.analysis.kernels.short_names import short
 from kernelscope.analysis.trace import page_faults
 
 TOPIC = "page faults"
@@ -61,6 +64,38 @@ def migrations(subject: Subject) -> list[Advice]:
     ]
 
 
+def first_touch(subject: Subject) -> list[Advice]:
+    """In totals, one execution of a kernel takes far longer than its others, where unified memory is allocated and not moved
+    ahead; the recording must lack the page faults themselves.
+    """
+    found = page_faults.of_device(subject.trace, subject.device)
+    calls = call_totals.sums(subject.trace)
+    managed = len(call_totals.named(calls, faults.MANAGED)) and not faults.prefetches(subject.trace)
+    if subject.timeline or found is None or found.groups or found.remote or not managed or len(subject.trace.copies):
+        return []
+    kernels = subject.trace.kernels
+    known = kernels[((kernels["count"] > 1) & kernels["min_ns"].notna() & kernels["max_ns"].notna()).to_numpy(bool)]
+    told = []
+    for row in known.to_dict("records"):
+        longest, shortest = float(row["max_ns"]), float(row["min_ns"])
+        others = (float(row["duration_ns"]) - longest) / (float(row["count"]) - 1)
+        if longest >= faults.OUTLIER * shortest and longest >= faults.OUTLIER * others:
+            told.append(_of_first_touch(subject, str(row["name"]), longest, others))
+    return told
+
+
+def _of_first_touch(subject: Subject, name: str, longest: float, others: float) -> Advice:
+    rows = subject.kernels()
+    mine = rows[(rows["name"] == name).fillna(False).to_numpy(bool)]
+    evidence = (
+        f"The longest execution takes {words.duration(longest)}, the others {words.duration(others)} on average; the program "
+        "calls cudaMallocManaged, and nothing that moves data ahead. Page faults were not recorded."
+    )
+    estimate = "what it takes longer than the others; it does not deduct the time to move the pages in advance"
+    title = f"one execution of {short(name)} waits, as for page faults of unified memory at its first use"
+    return Advice(TOPIC, title, longest - others, estimate, [evidence], faults.remedy(subject.trace), _LINK, words.ids(mine))
+
+
 def apart(subject: Subject) -> tuple[float, list[str]]:
     """Return the share of the kernels' time that is not page faults, and say so if that is not all: only this part gets shorter
     with faster arithmetic.
@@ -86,4 +121,4 @@ def note(subject: Subject) -> list[str]:
     )
 
 
-RULES: tuple[Rule, ...] = (waits, migrations)
+RULES: tuple[Rule, ...] = (waits, migrations, first_touch)

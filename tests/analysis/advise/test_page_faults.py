@@ -55,3 +55,26 @@ def test_nothing_tells_in_which_steps_page_faults_are():
     trace = recording([Kernel("add", 1000), Kernel("mul", 1000, "gemm")], 8)
     trace.totals = conform("totals", told(8, 8000))
     assert of_page_faults(trace) is None
+
+
+def first(longest_us=3000, shortest_us=30, calls=("cudaMallocManaged",)):
+    """Three executions that take 3,060 µs in all."""
+    trace = totals({"add": (3, 3060)}, calls=calls)
+    trace.kernels["min_ns"], trace.kernels["max_ns"] = shortest_us * 1000, longest_us * 1000
+    return trace
+
+
+def test_one_long_execution_with_unified_memory_is_its_page_faults():
+    found = of_page_faults(first())
+    assert found["title"] == "one execution of add waits, as for page faults of unified memory at its first use"
+    assert (found["saves_ns"], found["at_most"]) == (2_970_000, True), "3,000 µs less the mean of the others, 30 µs"
+    assert found["remedy"].startswith("cudaMemPrefetchAsync before the kernel")
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [first(calls=()), first(calls=("cudaMallocManaged", "cudaMemPrefetchAsync")), first(longest_us=1100, shortest_us=900)],
+    ids=["no unified memory", "moved ahead", "all alike"],
+)
+def test_otherwise_a_long_execution_is_not_known_to_wait_for_pages(trace):
+    assert of_page_faults(trace) is None

@@ -22,11 +22,11 @@ _PREFETCH = "cudaMemPrefetchAsync"
 _PREFETCHES = r"^(?:cuda|cu|hip)MemPrefetchAsync"
 _REMEDY = f"{_PREFETCH} before the kernel (and after it for the host), cudaMemAdvise, or cudaMalloc with explicit copies"
 _REST = f"{_PREFETCH} of all that the kernel touches, its results too; cudaMemAdvise, or cudaMalloc with explicit copies"
-_MANAGED = r"^(?:cuda|hip)MallocManaged|^cuMemAllocManaged"
+MANAGED = r"^(?:cuda|hip)MallocManaged|^cuMemAllocManaged"
 _ON_DEVICE = (
     r"^(?:cuda|hip)(?:Malloc(?:Managed|Async|Pitch|3D\w*)?|MemAddressReserve)$|^cuMemAlloc(?:Managed|Pitch|Async)?$|^cuMemCreate$"
 )
-_OUTLIER = 10.0  # times the shortest execution, as page faults of all data make of the first one
+OUTLIER = 10.0  # times the shortest execution, as page faults of all data make of the first one
 _TO_DEVICE = (
     "in {0}: cudaMalloc and a copy before the kernels, or cudaMallocManaged with cudaMemPrefetchAsync; memory of the host pays "
     "where each value is read once"
@@ -107,9 +107,9 @@ def first_touch(case: DeviceCase) -> Iterator[DeviceFinding]:
         slow, fast = ("b", "a") if row["delta_ns"] > 0 else ("a", "b")
         ends = _ends(case.side(slow).trace, str(row["name"]))
         trace, other = case.side(slow).trace, case.side(fast).trace
-        if ends is None or not _calls(trace, _MANAGED) or prefetches(trace) or len(trace.copies):
+        if ends is None or not _calls(trace, MANAGED) or prefetches(trace) or len(trace.copies):
             continue
-        if ends[1] < _OUTLIER * ends[0] or ends[1] - ends[0] < _SHARE * abs(row["delta_ns"]):
+        if ends[1] < OUTLIER * ends[0] or ends[1] - ends[0] < _SHARE * abs(row["delta_ns"]):
             continue
         name, slower, faster = words.kernel(row["name"]), case.side(slow).name, case.side(fast).name
         mine = rows[(rows["row"] == row["row"]).to_numpy(bool)]
