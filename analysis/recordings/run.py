@@ -80,11 +80,10 @@ class Run:
         kind = kind_of(path)
         if kind is not Kind.RUN:
             raise EvidenceError(f"{path}: {_no_run(path, kind)}")
-        self.record = schema.checked(file, read_object(file), schema.RunRecord)
-        check_schema(
-            file, str(self.record.get("schema")), SCHEMA_NAME, SCHEMA_VERSION, "name a folder that `run` or `compare` wrote"
-        )
-        self.record = {**_UNKNOWN, **self.record, "options": {**_UNKNOWN_OPTIONS, **self.record.get("options", {})}}
+        record = read_object(file)
+        check_schema(file, str(record.get("schema")), SCHEMA_NAME, SCHEMA_VERSION, "name a folder that `run` or `compare` wrote")
+        record = schema.checked(file, record, schema.RunRecord)
+        self.record = {**_UNKNOWN, **record, "options": {**_UNKNOWN_OPTIONS, **record.get("options", {})}}
         self.framework = str(self.record["framework"])
         self.name = str(self.record.get("label") or self.framework)  # distinguishes it from others in a comparison
         self.complete = bool(self.record.get("complete"))
