@@ -13,6 +13,7 @@ from kernelscope.analysis.advise.rules import (
     functions,
     host_calls,
     line_profiles,
+    long_kernels,
     mapped,
     memory,
     onnx_graph,
@@ -67,8 +68,10 @@ def notes(subject: Subject, kept: list[Advice]) -> list[str]:
     if "host-bound" not in [one.topic for one in kept]:
         result += host_calls.tiny(subject)
     result += host_calls.first_use(subject)
+    result += long_kernels.notes(subject, kept)
     result += longest_gaps.on_host(subject)
     result += copies.loading(subject)
+    result += copies.sets(subject)
     result += first_executions.notes(subject)
     result += mapped.notes(subject)
     result += counters.notes(subject)

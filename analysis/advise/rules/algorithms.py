@@ -48,7 +48,7 @@ _FEWER_UPDATES = {
 
 
 def grouped(subject: Subject) -> list[Advice]:
-    """CuDNN computes grouped convolutions directly, one output at a time, without tiles or tensor cores."""
+    """CuDNN computes convolutions by its direct kernels for groups: one output at a time, without tiles or tensor cores."""
     rows = subject.kernels()
     rows = rows[rows["name"].astype("string").str.contains(_GROUPED).fillna(False).to_numpy(bool)]
     ns = words.time_of(rows)
@@ -57,12 +57,12 @@ def grouped(subject: Subject) -> list[Advice]:
     return [
         Advice(
             "convolution algorithm",
-            "cuDNN computes grouped convolutions with its direct kernels, which are often slow",
+            "cuDNN computes convolutions with its direct kernels, which are often slow",
             ns,
             "their whole time is a bound: what another algorithm takes is not in the recording",
             [
-                f"They take {words.share(subject, ns)} {subject.per}: {words.kernels(rows)}. cuDNN takes these kernels for "
-                "grouped convolutions if no other algorithm fits or none was tried."
+                f"They take {words.share(subject, ns)} {subject.per}: {words.kernels(rows)}. cuDNN takes these kernels, mostly "
+                "for grouped convolutions, if no other algorithm fits or none was tried; sizes and groups are not in their names."
             ],
             words.text(subject, _ALGORITHM),
             "",

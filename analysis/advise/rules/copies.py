@@ -33,12 +33,17 @@ _FEWER = {
     "jax": "offload less to host memory: keep data on the device that each step brings back; send smaller types",
     "": "send fewer bytes: smaller types, converted on the device; keep data there that each step sends again",
 }
+_RARELY = (
+    "keep results on the device until many of them, or their sum, are fetched at once; fetch smaller types, converted on the "
+    "device"
+)
 _FETCH_LESS = {
     "pytorch": "fetch fewer results: each .item(), .cpu(), .numpy() and print of a tensor copies it to the host; keep results on "
     "the device until many of them, or their sum, are fetched at once; fetch smaller types",
     "jax": _FEWER["jax"],
-    "": "fetch fewer results: each .numpy(), .item() and print of a tensor copies it to the host; keep results on the device "
-    "until many of them, or their sum, are fetched at once; fetch smaller types, converted on the device",
+    "tensorflow": "fetch fewer results: each .numpy() and print of a tensor copies it to the host; " + _RARELY,
+    "mxnet": "fetch fewer results: each .asnumpy(), .asscalar() and print of an array copies it to the host; " + _RARELY,
+    "": "fetch fewer results; " + _RARELY,
 }
 _FIRST_USE = (
     "use the device once before the timed part, as MXNet's first copies wait until the device is ready; see what is left then: "
@@ -68,6 +73,7 @@ _LITTLE = 0.25  # of the copies: if computation can hide less, sending fewer byt
 _BOTH = 0.25  # of the copies: if each direction has as much, they can hide one another
 _MOSTLY_BACK = 0.75  # of the copies: with more of them from the device, what is sent to it matters little
 _HALF = 0.5  # of the bytes, in types of half the size
+_SETS, _NOTED = 0.1, 0.05  # of the time of copies and sets, and of the step: memory sets that take more are noted
 _FEW = 0.01  # of the copies of a direction: with so few large ones, they are no input of each step
 _MOSTLY = 0.5  # of their time
 _ONCE = {
@@ -100,6 +106,8 @@ def exposed(subject: Subject) -> list[Advice]:
         estimate = "all of it at most, as totals do not show how long these copies take later"
         one = _Proposal("copies to the device include its first use", _FIRST_USE + one.remedy, ns, estimate, one.evidence)
     one = _of_weights(subject, rows, one)
+    if not subject.timeline and not _small(rows) and one.saves < _START * float(rows["count"].sum()):
+        return []  # a stream of its own, or other memory, costs the host more
     which = "Copies that nothing hides" if subject.timeline else "Copies"
     evidence = [*one.evidence, f"{which} take {words.share(subject, ns)} {subject.per}: {_listed(rows)}.", *_rate(rows)]
     link = words.text(subject, _LINK)
@@ -234,6 +242,15 @@ def loading(subject: Subject) -> list[str]:
         for one in _loading(subject).to_dict("records")
         if one["duration_ns"] > LEAST_ON_DEVICE * subject.step_ns
     ]
+
+
+def sets(subject: Subject) -> list[str]:
+    """Note that memory sets, which count as copying, take a noticeable part of it."""
+    rows = subject.part(COPY)
+    ns = words.time_of(rows[(rows["kind"] == "set").fillna(False).to_numpy(bool)])
+    if subject.on_host or ns <= max(_SETS * words.time_of(rows), _NOTED * subject.step_ns):
+        return []
+    return [f"copying includes memory sets: {words.share(subject, ns)}"]
 
 
 def _longest(ns: Any) -> str:

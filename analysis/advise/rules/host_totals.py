@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 
@@ -18,6 +20,7 @@ _MOST = 0.5  # of the host's time: of what takes more, nothing runs beside the o
 _MUCH = 0.2  # of the host's time
 _LONG_CALL, _LONG_LAUNCH = 1_000_000, 100_000  # ns of a call, and for each kernel: launching takes neither
 _LOADS = r"(?i)(?:module|function) loading$|^cu(?:module|library)(?:load|getfunction)|^hipmodule(?:load|getfunction)"
+_ONCE = rf"{_LOADS}|^Unrecognized$"
 _STEPS = r"^ProfilerStep"
 _SINGLE = r"::|Func(?:tion)?$"  # in names of operators, and of functions of autograd: no ranges around others
 _TO_SEE_MORE = {
@@ -29,6 +32,9 @@ _TO_SEE_MORE = {
 _IN_ALL = "the host's time less the device's work, if it includes no slow first step and no waiting for input"
 _IN_STEPS = "the time of the steps on the device less its work; waits between steps are left out"
 _SPAN = "On the device the steps (ProfilerStep) span {}, from the first kernel of each to its last."
+_FIRST = (
+    "run the program's work once before the part that you measure, then record again; a service does so before it takes requests"
+)
 _WARM_UP = "warm up before you record: first calls load and compile kernels, and try algorithms; then: "
 
 
@@ -42,8 +48,10 @@ def takes_longer(subject: Subject) -> list[Advice]:
     told_ns = sum(one.saves_ns for found in others for one in found)
     if subject.timeline or host_ns - told_ns < (_LONGER if _launches_much(subject) else _FAR_LONGER) * subject.step_ns:
         return []
+    if once := _first_use(subject, host_ns, told_ns):
+        return once
     spent, first = _spent(subject, host_ns)
-    steps_ns = float(subject.trace.info.get("device_steps_ns") or 0)
+    steps_ns = _steps_on_device(subject)
     within = max(steps_ns - subject.step_ns, 0.0) if steps_ns else np.inf
     waits = min(host_ns - told_ns - subject.step_ns, within)
     bounded = waits == within
@@ -64,6 +72,43 @@ def takes_longer(subject: Subject) -> list[Advice]:
             words.text(subject, host.LINKS),
         )
     ]
+
+
+def _first_use(subject: Subject, host_ns: float, told_ns: float) -> list[Advice]:
+    """Return that most of the device's waiting is the first use of the device, of which this recording tells no more; empty if it
+    is not. PyTorch's profiler calls it loading of modules and functions, and does not know calls that set up (Unrecognized).
+    """
+    own: dict[str, int] = subject.trace.info.get("host_rows") or {}
+    once = {name: ns for name, ns in own.items() if re.search(_ONCE, name)}
+    ns = float(sum(once.values()))
+    if not any(re.search(_LOADS, name) for name in once) or ns < _MOST * (host_ns - told_ns - subject.step_ns):
+        return []
+    named = ", ".join(f"{name} {words.duration(part)}" for name, part in sorted(once.items(), key=lambda item: -item[1]))
+    return [
+        Advice(
+            "host-bound",
+            "the host's time is mostly the first use of the device, which comes once",
+            ns,
+            "all of that time, once for each start of the program",
+            [
+                f"The host's own time adds up to {words.duration(host_ns)}, the device's work to "
+                f"{words.duration(subject.step_ns)}; {words.duration(ns)} of the host's time set up the device and load the code "
+                f"of kernels: {named}. What later steps take, this recording does not show."
+            ],
+            _FIRST,
+        )
+    ]
+
+
+def _steps_on_device(subject: Subject) -> float:
+    """Return how long the steps span on the device, from the first kernel of each to its last; 0 if unknown.
+
+    A step of a single kernel spans that kernel, and tells nothing of the waits around it.
+    """
+    totals = subject.trace.totals
+    steps = totals["count"][totals["name"].astype("string").str.contains(_STEPS).fillna(False).to_numpy(bool)]
+    single = len(steps) and float(subject.kernels()["count"].sum()) <= float(steps.fillna(0).max())
+    return 0.0 if single else float(subject.trace.info.get("device_steps_ns") or 0)
 
 
 def _launches_much(subject: Subject) -> bool:

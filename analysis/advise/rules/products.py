@@ -10,6 +10,7 @@ from kernelscope.analysis.advise.subject import Subject
 
 TOPIC = "product without a library"
 _MOST = 0.5  # of the step
+_FASTER = 1.2  # times as long: two versions of one product that differ by less are alike
 _NAMED = r"(?i)mat(?:rix|rices)?_?mul|(?:^|_)[sd]?gemm(?:_|$)|(?:^|_)b?mm(?:_|$)"
 # Kernels of libraries, of compilers and by hand that use tensor cores, quantised or sparse matrices, or do something else besides
 _OTHERS = (
@@ -34,23 +35,25 @@ _LINKS = {
 
 
 def by_hand(subject: Subject) -> list[Advice]:
-    """One kernel of no known library, named as a product of matrices, takes most of the time, and no library computes any."""
+    """Kernels of no known library, named as products of matrices, take most of the time, and no library computes any."""
     products = subject.kernels(("gemm",))
     rows = products[_is_plain(products)]
     ns = words.time_of(rows)
     known = products["library"].notna() | products["algorithm"].notna()
     counted = len(subject.trace.metrics) > 0  # hardware counters tell more of the same kernel
-    if subject.on_host or counted or known.any() or rows["name"].nunique() != 1 or ns < _MOST * subject.step_ns:
+    if subject.on_host or counted or known.any() or rows.empty or ns < _MOST * subject.step_ns:
         return []
     count = max(float(rows["count"].sum()), 1.0)
     return [
         Advice(
             TOPIC,
-            f"{words.kernel(rows['name'].iloc[0])} multiplies matrices, and is a kernel of no known library",
+            _title(rows),
             ns / 2,
             "half of it, more if a launch computes less than that: a plain kernel often takes several times as long as the "
             "library's, a well tuned one hardly longer; which one this is, the recording does not tell",
-            [
+            _of_several(subject, rows)
+            if rows["name"].nunique() > 1
+            else [
                 f"It takes {words.share(subject, ns)} {subject.per}, {words.duration(ns / count)} each time.",
                 *_of_sizes(rows, ns / count),
             ],
@@ -59,6 +62,28 @@ def by_hand(subject: Subject) -> list[Advice]:
             words.ids(rows),
         )
     ]
+
+
+def _title(rows: pd.DataFrame) -> str:
+    names = rows.groupby(rows["name"].astype("string"))["time_ns"].sum().sort_values(ascending=False, kind="stable").index
+    if len(names) == 1:
+        return f"{words.kernel(names[0])} multiplies matrices, and is a kernel of no known library"
+    which = " and ".join(words.kernel(name) for name in names) if len(names) == 2 else f"{len(names)} kernels"
+    return f"{which} multiply matrices, and are kernels of no known library"
+
+
+def _of_several(subject: Subject, rows: pd.DataFrame) -> list[str]:
+    """Say what each kernel takes, and compare two that are launched equally often: they may be versions of one product."""
+    evidence = [f"They take {words.share(subject, words.time_of(rows))} {subject.per}: {words.kernels(rows)}."]
+    sums = rows.groupby(rows["name"].astype("string"))[["count", "time_ns"]].sum().sort_values("time_ns", kind="stable")
+    (fast, slow), counts = sums["time_ns"].iloc[[0, -1]], sums["count"]
+    if len(sums) == 2 and counts.nunique() == 1 and slow >= _FASTER * fast:
+        names = [words.kernel(name) for name in sums.index]
+        evidence.append(
+            f"If both compute the same product, {names[0]} takes {fast / slow:.0%} of the time of {names[1]}, and can take its "
+            "place."
+        )
+    return evidence
 
 
 def _is_plain(products: pd.DataFrame) -> pd.Series[bool]:

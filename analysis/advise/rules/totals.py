@@ -21,6 +21,9 @@ _NATIVE = r"\bat::native::"  # in names of its own kernels
 _COMPILED = r"^triton_|_fusion"  # in names of kernels
 _EXP = r"\bexp_kernel"
 _BATCHED = ("aten::bmm", "aten::baddbmm")
+_SELECT, _MATRICES = "aten::select", 8  # matrices of a product, at least
+_WITHOUT_PRODUCTS = "the softmax, and elementwise operators that run as often: a fused kernel does that without memory traffic"
+_WITH_PRODUCTS = "all of it is a bound: a fused kernel multiplies, too, but not one by one; what it takes is not in the recording"
 _PRODUCTS = 2  # for each softmax of attention
 _LOSS = r"(?i)log_?softmax|nll|backward|cross_entropy"
 _BESIDE = [f"aten::{name}{end}" for name in ("mul", "div", "add", "masked_fill", "where", "dropout") for end in ("", "_")]
@@ -102,7 +105,8 @@ def attention(subject: Subject) -> list[Advice]:
         return []
     small = subject.kernels(sequences.SMALL)
     beside = small[(small["operator"].isin(_BESIDE) & (small["count"] == number)).fillna(False).to_numpy(bool)]
-    mine = pd.concat([rows, beside])
+    alone = _one_by_one(subject, products)
+    mine = pd.concat([rows, beside, _products(subject).iloc[: None if alone else 0]])
     ns = words.time_of(mine)
     softmaxes = f"{words.count(number)} softmax{'' if number == 1 else 'es'}"
     both = "Batched products and softmaxes" if unknown else f"{words.count(products)} batched products and {softmaxes}"
@@ -111,15 +115,36 @@ def attention(subject: Subject) -> list[Advice]:
             "attention",
             "attention seems to be computed piece by piece, and its scores go through memory",
             ns,
-            "the softmax, and elementwise operators that run as often: a fused kernel does that without memory traffic",
+            _WITH_PRODUCTS if alone else _WITHOUT_PRODUCTS,
             [
                 f"{both}, as attention needs, and no fused attention: "
-                f"{words.share(subject, ns)} in {words.kernels(mine)}. Totals do not show their order."
+                f"{words.share(subject, ns)} in {words.kernels(mine)}. Totals do not show their order.",
+                *alone,
             ],
             words.text(subject, fusion.ATTEND),
             words.text(subject, fusion.LINKS),
             words.ids(mine),
         )
+    ]
+
+
+def _products(subject: Subject) -> pd.DataFrame:
+    """Return the rows of batched products."""
+    rows = subject.kernels(("gemm",))
+    return rows[rows["operator"].isin(_BATCHED).fillna(False).to_numpy(bool)]
+
+
+def _one_by_one(subject: Subject, products: float) -> list[str]:
+    """Say so if a processor's batched products loop over their matrices: PyTorch then selects each of three tensors' matrices."""
+    totals = subject.trace.totals
+    chosen = ((totals["table"] == "operators") & (totals["name"] == _SELECT)).fillna(False).to_numpy(bool)
+    selects = float(totals["count"][chosen].fillna(0).sum())
+    each, rest = divmod(selects, 3 * products)
+    if not subject.on_host or rest or each < _MATRICES:
+        return []
+    return [
+        f"The batched products seem to multiply their matrices one by one, as PyTorch does in builds without MKL: {_SELECT} runs "
+        f"{selects:,.0f} times, as for {each:,.0f} matrices of each of three tensors."
     ]
 
 

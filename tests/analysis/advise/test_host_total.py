@@ -154,3 +154,38 @@ def test_steps_longer_than_the_hosts_time_bound_nothing(advised):
 def test_a_device_that_is_busy_in_all_steps_waits_for_nothing(advised):
     found = advised("9.000ms", row("ProfilerStep*", "0.000us", "0.000us", "2.010ms", "10"))
     assert "the device waits for the host" not in found
+
+
+@pytest.mark.parametrize(("steps", "saves"), [("100", 7_000_000), ("99", None)])
+def test_steps_of_one_kernel_each_tell_nothing_of_waits(advised, steps, saves):
+    """A hundred kernels: as many steps span no more than a kernel each; 99 steps would span a gap between two."""
+    rows = [
+        row("ProfilerStep*", "0.000us", "0.000us", "2.010ms", steps),
+        row("ProfilerStep*", "5.000ms", "9.000ms", "0.000us", steps),
+    ]
+    one = advised("9.000ms", *rows).get("the device waits for the host")
+    assert (one and one["saves_ns"]) == saves
+
+
+ONCE = "the host's time is mostly the first use of the device, which comes once"
+LOADING = row("Runtime Triggered Module Loading", "1.000ms", "1.000ms", "0.000us", "2")
+
+
+def test_the_first_use_of_the_device_is_no_matter_of_launches(advised):
+    """6 of the 7 ms that the host takes longer: 5 set up the device, 1 loads code."""
+    found = advised("9.000ms", row("Unrecognized", "5.000ms", "5.000ms", "0.000us", "1"), LOADING)
+    assert "the device waits for the host" not in found
+    assert (found[ONCE]["saves_ns"], found[ONCE]["at_most"]) == (6_000_000, True)
+    assert "Unrecognized 5.00 ms, Runtime Triggered Module Loading 1.00 ms" in found[ONCE]["evidence"][0]
+    assert "CUDA graphs" not in found[ONCE]["remedy"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[row("Unrecognized", "6.000ms", "6.000ms", "0.000us", "900")], [LOADING]],
+    ids=["calls that the profiler does not know", "little of the time"],
+)
+def test_other_time_of_the_host_is_no_first_use(advised, rows):
+    found = advised("9.000ms", *rows)
+    assert ONCE not in found
+    assert "the device waits for the host" in found

@@ -52,6 +52,20 @@ def test_a_product_that_takes_a_small_part():
     assert not found(BATCHED, OTHER, ms=9.0)
 
 
+def test_several_products_by_hand_are_told_together():
+    """Half of 60 + 30 ms; launched twice each, as versions of one product are."""
+    (one,) = found("gemm_plain(float*, float*)", ("void gemm_tiled<16>(float*, float*)", "gemm", "f32", 2, 30.0), ms=60.0)
+    assert one["title"] == "gemm_plain and gemm_tiled multiply matrices, and are kernels of no known library"
+    assert (one["saves_ns"], one["at_most"]) == (45_000_000, True)
+    assert one["evidence"][1].startswith("If both compute the same product, gemm_tiled takes 50% of the time of gemm_plain")
+
+
+@pytest.mark.parametrize(("count", "ms"), [(3, 30.0), (2, 55.0)])
+def test_products_that_differ_in_number_or_take_as_long_are_not_compared(count, ms):
+    (one,) = found("gemm_plain(float*, float*)", ("void gemm_tiled<16>(float*, float*)", "gemm", "f32", count, ms), ms=60.0)
+    assert len(one["evidence"]) == 1
+
+
 @pytest.mark.parametrize(("library", "told"), [(None, True), ("cublas", False)])
 def test_a_program_that_calls_a_library_besides(library, told):
     """It compares both, perhaps, or knows what it does."""

@@ -143,6 +143,33 @@ def test_results_are_no_input():
     assert result["advice"][0]["remedy"].startswith("copy results on another stream")
 
 
+@pytest.mark.parametrize(("each_ns", "found"), [(1_000, 0), (2_500, 1)])
+def test_copies_as_short_as_their_start_are_not_worth_a_stream(each_ns, found):
+    """Six copies cost the host some 12 µs on a stream of their own; behind 2 or 15 µs of computation they can hide 2 or 15."""
+    few = copies("device to host", count=6, duration_ns=6 * each_ns, max_ns=each_ns)
+    result = summary([("walk(int*)", "unknown", None, 1, 6 * each_ns / 1e6)], [few])
+    assert len([one for one in result["advice"] if one["topic"] == "copies"]) == found
+
+
+@pytest.mark.parametrize(("ns", "noted"), [(3_000_000, True), (300_000, False)])
+def test_memory_sets_within_copying_are_noted(ns, noted):
+    result = summary(
+        [("add", "elementwise", "f32", 10, 2)],
+        [copies(count=3, duration_ns=5_000_000), copies("set", count=4, duration_ns=ns)],
+    )
+    assert [note for note in result["notes"] if "memory sets" in note] == ["copying includes memory sets: 3.00 ms (30%)"] * noted
+
+
+@pytest.mark.parametrize(("framework", "named"), [(None, ""), ("tensorflow", ".numpy()"), ("mxnet", ".asnumpy()")])
+def test_results_are_fetched_less_by_what_the_framework_calls_it(framework, named):
+    back = copies("device to host", count=200, duration_ns=5_000_000_000, max_ns=26_000_000)
+    result = summary([("add", "elementwise", "f32", 10, 20)], [back], framework=framework)
+    remedy = result["advice"][0]["remedy"]
+    assert remedy.startswith("fetch fewer results")
+    assert named in remedy
+    assert framework or "numpy" not in remedy
+
+
 # A matrix and one vector
 
 
@@ -290,6 +317,20 @@ def test_batched_products_whose_calls_are_not_printed(tmp_path):
     assert one["saves_ns"] == 20_000_000
     assert one["evidence"][0].startswith("Batched products and softmaxes, as attention needs")
     assert ATTENTION not in found("aten::mm")
+
+
+@pytest.mark.parametrize(("selects", "saves"), [("480", 945_000_000), ("481", 145_000_000), ("42", 145_000_000)])
+def test_batched_products_that_loop_over_matrices_count_on_a_processor(table, selects, saves):
+    """Two of 80 matrices of three tensors each select 480, of 7 they select 42; 800 ms of products, 145 ms of the rest."""
+    rows = [
+        on_cpu("aten::bmm", "800.000ms", "850.000ms", "2"),
+        on_cpu("aten::_softmax", "100.000ms", "100.000ms", "1"),
+        on_cpu("aten::mul", "45.000ms", "45.000ms", "1"),
+        on_cpu("aten::select", "50.000ms", "50.000ms", selects),
+    ]
+    found = table(rows, heading=CPU)[ATTENTION]
+    assert (found["saves_ns"], found["at_most"]) == (saves, True)
+    assert any("one by one" in sentence for sentence in found["evidence"]) == (saves > 800_000_000)
 
 
 # Casts
