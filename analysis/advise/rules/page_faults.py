@@ -7,8 +7,6 @@ from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.attribution import call_totals
 from kernelscope.analysis.explain.device.causes import faults
-from kernelscope.analysis.explain.device.causes.faults import groups, remedy
-from kernelscope.analysis.kernels.short_names import short
 from kernelscope.analysis.trace import page_faults
 
 TOPIC = "page faults"
@@ -31,8 +29,8 @@ def waits(subject: Subject) -> list[Advice]:
             "kernels wait for page faults of unified memory",
             min(found.ns, ns),
             "the time spent serving page faults; it does not deduct the time to move the pages in advance",
-            [f"Page faults take {groups(found)}; kernels take {words.duration(ns)}, {within}.", *of_cpu],
-            remedy(subject.trace),
+            [f"Page faults take {faults.groups(found)}; kernels take {words.duration(ns)}, {within}.", *of_cpu],
+            faults.remedy(subject.trace),
             _LINK,
             words.ids(rows),
         )
@@ -57,7 +55,7 @@ def migrations(subject: Subject) -> list[Advice]:
                 f"{words.count(count)} moves of {each} on average take {words.duration(ns)} within the "
                 f"{words.duration(words.time_of(rows))} of kernels: so many small ones answer page faults."
             ],
-            remedy(subject.trace),
+            faults.remedy(subject.trace),
             _LINK,
             words.ids(rows),
         )
@@ -92,7 +90,7 @@ def _of_first_touch(subject: Subject, name: str, longest: float, others: float) 
         "calls cudaMallocManaged, and nothing that moves data ahead. Page faults were not recorded."
     )
     estimate = "what it takes longer than the others; it does not deduct the time to move the pages in advance"
-    title = f"one execution of {short(name)} waits, as for page faults of unified memory at its first use"
+    title = f"one execution of {words.kernel(name)} waits, as for page faults of unified memory at its first use"
     return Advice(TOPIC, title, longest - others, estimate, [evidence], faults.remedy(subject.trace), _LINK, words.ids(mine))
 
 
@@ -114,7 +112,11 @@ def note(subject: Subject) -> list[str]:
     found = page_faults.of_device(subject.trace, subject.device)
     if found is None or subject.on_host:
         return []
-    notes = [f"kernels wait for page faults of unified memory, {groups(found)}: a small part of their time"] if found.ns else []
+    notes = (
+        [f"kernels wait for page faults of unified memory, {faults.groups(found)}: a small part of their time"]
+        if found.ns
+        else []
+    )
     far = f"{found.remote:,} mapping{'' if found.remote == 1 else 's'} of memory that stays on the host"
     return notes + (
         [f"{far}: kernels that read it often are slow; cudaMemPrefetchAsync moves it to the device"] * bool(found.remote)

@@ -76,8 +76,8 @@ class DeviceCase:
 
     rows: row, part, kind, name, cause, detail, a_ns, b_ns, delta_ns (per step; these add up to the difference of the steps), and
     per side count, duration_ns, bytes (per step), dtype, library, grid. taken: rows that a finding has. replaced: which kernels
-    replace which in a step (see alignment). processes: the step of each recorded process of both sides, ns (see repeated); None
-    if there is one a side.
+    replace which in a step (see alignment). processes: the step of each recorded process of both sides, ns (see repeated);
+    empty if there is one a side.
     """
 
     a: DeviceSide
@@ -85,7 +85,7 @@ class DeviceCase:
     rows: pd.DataFrame
     taken: set[str] = field(default_factory=set)
     replaced: list[Replacement] = field(default_factory=list)
-    processes: tuple[Sequence[int], Sequence[int]] | None = None
+    processes: tuple[Sequence[int], Sequence[int]] = ((), ())
     _series: dict[str, dict[str, Float]] = field(default_factory=dict)
 
     @property
@@ -252,7 +252,7 @@ class DeviceCase:
     @property
     def reach_of_processes_ns(self) -> float | None:
         """How far the difference may be off (95%) because processes of one program differ; None with one process a side."""
-        return reach_of_difference(*(np.asarray(side, dtype=float) for side in self.processes)) if self.processes else None
+        return reach_of_difference(*(np.asarray(side, dtype=float) for side in self.processes))
 
     @property
     def reach_of_steps_ns(self) -> float | None:

@@ -49,11 +49,11 @@ _LESS_SURE = {"high": "medium", "medium": "low", "low": "low"}
 
 
 def explain(
-    a: CaptureSide, b: CaptureSide, request: Request | None = None, processes: tuple[Sequence[int], Sequence[int]] | None = None
+    a: CaptureSide, b: CaptureSide, request: Request | None = None, processes: tuple[Sequence[int], Sequence[int]] = ((), ())
 ) -> dict[str, Any]:
     """Explain why B takes longer or shorter than A, like analysis.explain: rows that add up to the difference, and findings.
 
-    request: what to take as steps, and which device. processes: the step of each recorded process of both sides, ns; None if
+    request: what to take as steps, and which device. processes: the step of each recorded process of both sides, ns; empty if
     there is one a side. Raises EvidenceError if a capture does not have what is asked for.
     """
     case = case_of(*sides_of(a, b, request or Request()))
@@ -170,7 +170,7 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
     copied = [] if programs else calls.of_copies(case)
     return {
         "schema": SCHEMA,
-        "a": _side(a, case.processes and case.processes[0]), "b": _side(b, case.processes and case.processes[1]),
+        "a": _side(a, case.processes[0]), "b": _side(b, case.processes[1]),
         "wall_delta_ns": delta,
         "wall_interval_ns": list(interval) if interval else None,
         "significant": difference.significant if findings or not abstention.alike(case) else False,
@@ -196,7 +196,7 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _side(side: DeviceSide, processes: Sequence[int] | None) -> dict[str, Any]:
+def _side(side: DeviceSide, processes: Sequence[int]) -> dict[str, Any]:
     unseen = side.account.time_ns(part=IDLE, cause=idle_causes.UNSEEN) + side.account.time_ns(part=GRAPH)
     unseen += side.account.time_ns(name=UNLISTED)
     return {
@@ -211,7 +211,7 @@ def _side(side: DeviceSide, processes: Sequence[int] | None) -> dict[str, Any]:
         "devices": side.busy_ns,
         "recorded_step_ns": side.account.step_ns,
         "removed_ns": 0,
-        "restarts": len(processes or [0]),
+        "restarts": max(len(processes), 1),
         "windows": len(side.account.lengths),
         "steps": side.detected.sentence() if side.detected else None,
         "basis": side.account.basis,

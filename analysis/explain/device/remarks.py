@@ -143,7 +143,7 @@ def notes(case: DeviceCase, interval: bool) -> list[str]:
 
 def _recorded_once(case: DeviceCase, interval: bool) -> list[str]:
     """Return a note if a side has a single process, which does not tell how processes differ."""
-    once = [key.upper() for key, steps in zip(SIDES, case.processes or ([], []), strict=True) if len(steps) < 2]
+    once = [key.upper() for key, steps in zip(SIDES, case.processes, strict=True) if len(steps) < 2]
     if not once:
         return []
     unknown = "the interval does not include how much two runs of one program differ"

@@ -132,20 +132,16 @@ def _host_own(tables: list[TableRows]) -> dict[str, dict[str, Any]]:
 
 def _device_within(tables: list[TableRows]) -> dict[str, int]:
     """Return the device's time (ns) in operators that have hardly any of their own, with all that they call."""
-    parts = [pd.DataFrame({"name": rows.name, "ns": rows.ns("device_total")})[rows.wrappers] for rows in tables]
-    found = pd.concat(parts).dropna() if parts else pd.DataFrame()
-    if found.empty:
-        return {}
-    sums = found.groupby(found["name"].astype(str))["ns"].sum().sort_values(ascending=False, kind="stable").head(_MOST_OWN)
-    return {str(name): int(ns) for name, ns in sums.items() if ns}
+    return _largest([pd.DataFrame({"name": rows.name, "ns": rows.ns("device_total")})[rows.wrappers] for rows in tables])
 
 
 def _host_rows(tables: list[TableRows]) -> dict[str, int]:
-    """Return the host's own time (ns) in the rows that take most of it, whatever they are: operators, calls and ranges.
+    """Return the host's own time (ns) in the rows that take most of it, whatever they are: operators, calls and ranges."""
+    return _largest([pd.DataFrame({"name": rows.name, "ns": rows.ns("self_cpu")})[rows.host] for rows in tables])
 
-    Those of several rows of one name are added up.
-    """
-    parts = [pd.DataFrame({"name": rows.name, "ns": rows.ns("self_cpu")})[rows.host] for rows in tables]
+
+def _largest(parts: list[pd.DataFrame]) -> dict[str, int]:
+    """Return the names that take most, with the sum of their ns. parts: columns name and ns, null if unknown."""
     found = pd.concat(parts).dropna() if parts else pd.DataFrame()
     if found.empty:
         return {}

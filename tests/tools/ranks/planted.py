@@ -36,7 +36,7 @@ def main(worlds: list[int]) -> int:
         for fault, name in NAMES.items():
             files = recorded(fault, world)
             result = job(files, workers=2)
-            row = judged(result, files, world, fault, name)
+            row = judged(result, files, world, name)
             wrong += not row[-1]
             print(f"| {world} | {fault} | {' | '.join(map(str, row[:-1]))} | {'yes' if row[-1] else 'no'} |", flush=True)
     return int(wrong > 0)
@@ -67,7 +67,7 @@ def _set_ahead(file: Path) -> None:
     file.write_text(json.dumps(trace))
 
 
-def planted_ms(files: list[Path], fault: str, name: str) -> float:
+def planted_ms(files: list[Path], name: str) -> float:
     """Return how long the fault takes in a step, by plain sums over the events: of its range, or of its products."""
     sums = []
     for file in files:
@@ -78,7 +78,7 @@ def planted_ms(files: list[Path], fault: str, name: str) -> float:
     return sums[LATE] - sum(others) / len(others)
 
 
-def judged(result: dict[str, Any], files: list[Path], world: int, fault: str, name: str | None) -> list[Any]:
+def judged(result: dict[str, Any], files: list[Path], world: int, name: str | None) -> list[Any]:
     """Return who is named and by what, sizes in ms, and whether all is right."""
     sure_ms = result["clocks"]["uncertainty_ns"] / 1e6
     if name is None:
@@ -86,7 +86,7 @@ def judged(result: dict[str, Any], files: list[Path], world: int, fault: str, na
         return ["nobody" if calm else "a rank", "", "", f"{sure_ms:.2f}", calm]
     first = result["blame"][0]
     mine = [row["ns"] for row in result["blame"] if (row["rank"], row["name"]) == (LATE, name)]
-    planted, seen = planted_ms(files, fault, name) * (world - 1), sum(mine) / 1e6
+    planted, seen = planted_ms(files, name) * (world - 1), sum(mine) / 1e6
     size = abs(seen - planted) <= max(WITHIN * planted, sure_ms * (world - 1))
     right = (first["rank"], first["name"]) == (LATE, name) and size
     return [f"rank {first['rank']}, {first['name']}", f"{planted:.2f}", f"{seen:.2f}", f"{sure_ms:.2f}", right]

@@ -269,7 +269,7 @@ def _of_one(case: DeviceCase, mine: pd.DataFrame) -> DeviceFinding:
     split = words.by_number(case, mine)
     if more and split and _both_count(mine):
         title, split = f"{title}; {split[0][:-1]}", []
-    remedy = _more_often(case, slow, times[0] / counts[0]) if more else _longer(case, mine)
+    remedy = _more_often(case, mine, times[0] / counts[0]) if more else _longer(case, mine)
     cause = "more executions" if more else f"slower {case.what}"
     if _WAITS.search(name):
         return DeviceFinding(cause, title, mine["row"].tolist(), "medium", [_WAITED, *_each(case, mine)], _SHOW_DEVICE)
@@ -282,10 +282,10 @@ def _of_one(case: DeviceCase, mine: pd.DataFrame) -> DeviceFinding:
     return DeviceFinding(cause, title, mine["row"].tolist(), sure, [*_each(case, mine), *split], remedy)
 
 
-def _more_often(case: DeviceCase, slow: str, mean_ns: float) -> str:
+def _more_often(case: DeviceCase, mine: pd.DataFrame, mean_ns: float) -> str:
     """Return the remedy for a kernel that a side runs more often. mean_ns: of one execution there."""
     steps = equal_steps.told(case)
-    slower, faster = (case.side(key).name for key in (slow, "a" if slow == "b" else "b"))
+    slow, slower, _, faster = words.slower(case, mine)
     if steps is not None:
         return _BATCHED.format(slower, faster, steps)
     short = mean_ns < _TINY_NS and calls.faster(case) != slow and not calls.leads(case)
