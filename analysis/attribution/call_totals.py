@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 import pandas as pd
 
 from kernelscope.analysis.trace import Trace
@@ -11,9 +14,11 @@ STREAMS = r"(?i)^(?:cuda|cu|hip)StreamCreate"
 ALLOCATIONS = r"(?i)^(?:cuda|hip)(?:Malloc|Free)|^cuMem(?:Alloc|Free)"
 CREATIONS = r"(?i)^(?:cuda|cu|hip)(?:Stream|Event|Graph)(?:Create|Destroy|Instantiate)|^cublasCreate|^cudnnCreate"
 LAUNCHES = r"(?i)^(?:cuda|hip)(?:Launch|ModuleLaunch|ExtModuleLaunch|ExtLaunch)|^cuLaunch"
+LOADS = r"(?i)(?:module|function) loading$|^cu(?:module|library)(?:load|getfunction)|^hipmodule(?:load|getfunction)"
 _WAITS = r"(?i)synchronize|memcpy|memset|streamwait|eventquery|streamquery|prefetch"
 _ASKS = r"(?i)get\w*attribute|deviceget|getdevice|getversion|iscapturing"
 _SUMS = "sums of calls"
+_ONCE = rf"{LOADS}|^Unrecognized$"
 _VARIANT = r"_v\d+$|_ptsz$|_ptds$"
 
 
@@ -50,3 +55,12 @@ def of_the_host(calls: pd.DataFrame) -> pd.DataFrame:
 def named(calls: pd.DataFrame, pattern: str) -> pd.DataFrame:
     """Return the calls whose names match."""
     return calls[calls.index.str.contains(pattern).astype(bool)]
+
+
+def at_first_use(rows: Mapping[str, int]) -> dict[str, int]:
+    """Return the host's time (ns) by name for what comes once, when a device is first used; empty if nothing loads code.
+
+    PyTorch's profiler calls it loading of modules and functions, and does not know calls that set up (Unrecognized).
+    """
+    once = {name: ns for name, ns in rows.items() if re.search(_ONCE, name)}
+    return once if any(re.search(LOADS, name) for name in once) else {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -354,6 +355,11 @@ def text_columns(table: pd.DataFrame) -> pd.DataFrame:
 
 def empty(name: str) -> pd.DataFrame:
     """Return the table `name` without rows."""
+    return _empty(name).copy()
+
+
+@cache
+def _empty(name: str) -> pd.DataFrame:
     return conform(name, pd.DataFrame())
 
 

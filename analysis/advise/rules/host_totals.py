@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pandas as pd
 
@@ -19,8 +17,6 @@ _MANY, _SHORT_NS = 1000, 20_000  # launches, and their kernels' time on average
 _MOST = 0.5  # of the host's time: of what takes more, nothing runs beside the other, so the shortest is inside all others
 _MUCH = 0.2  # of the host's time
 _LONG_CALL, _LONG_LAUNCH = 1_000_000, 100_000  # ns of a call, and for each kernel: launching takes neither
-_LOADS = r"(?i)(?:module|function) loading$|^cu(?:module|library)(?:load|getfunction)|^hipmodule(?:load|getfunction)"
-_ONCE = rf"{_LOADS}|^Unrecognized$"
 _STEPS = r"^ProfilerStep"
 _SINGLE = r"::|Func(?:tion)?$"  # in names of operators, and of functions of autograd: no ranges around others
 _TO_SEE_MORE = {
@@ -76,12 +72,11 @@ def takes_longer(subject: Subject) -> list[Advice]:
 
 def _first_use(subject: Subject, host_ns: float, told_ns: float) -> list[Advice]:
     """Return that most of the device's waiting is the first use of the device, of which this recording tells no more; empty if it
-    is not. PyTorch's profiler calls it loading of modules and functions, and does not know calls that set up (Unrecognized).
+    is not.
     """
-    own: dict[str, int] = subject.trace.info.get("host_rows") or {}
-    once = {name: ns for name, ns in own.items() if re.search(_ONCE, name)}
+    once = call_totals.at_first_use(subject.trace.info.get("host_rows") or {})
     ns = float(sum(once.values()))
-    if not any(re.search(_LOADS, name) for name in once) or ns < _MOST * (host_ns - told_ns - subject.step_ns):
+    if not once or ns < _MOST * (host_ns - told_ns - subject.step_ns):
         return []
     named = ", ".join(f"{name} {words.duration(part)}" for name, part in sorted(once.items(), key=lambda item: -item[1]))
     return [
@@ -126,7 +121,7 @@ def _includes(subject: Subject) -> str:
 def _spent(subject: Subject, host_ns: float) -> tuple[str, bool]:
     """Say what the host's time is mostly spent on, and return whether it looks like a first run."""
     calls = _sums(subject)
-    loads = calls[calls.index.str.contains(_LOADS).astype(bool)]
+    loads = call_totals.named(calls, call_totals.LOADS)
     if loads["ns"].sum() > _MUCH * host_ns:
         return f"The host loads the code of kernels, as in a first run: {_took(loads.nlargest(1, 'ns'), host_ns)}", True
     inner = calls[(calls["ns"] > _MOST * host_ns).to_numpy(bool)].nsmallest(1, "ns")

@@ -39,8 +39,6 @@ _SLOWER_HOST = (
     "in operators that both sides call equally often the host spends {0} times as long in {1} ({2}), so the processor or the "
     "profiler was slower there, besides any further calls; try: warm up, and record both again on an idle machine"
 )
-_LOADS = r"^(?:Runtime Triggered Module Loading|Lazy Function Loading)"
-_ONCE = rf"{_LOADS}|^Unrecognized$"
 _OF_RANGE = 0.25  # of the host's extra time
 _SEVERAL, _SLOWED = 5, 1.2  # operators; times as long
 _WAITS, _NEARLY_ALL = r"(?i)synchronize", 0.8
@@ -110,20 +108,12 @@ def _rows_of(side: DeviceSide) -> dict[str, int]:
 
 
 def _first_use(case: DeviceCase, longer: int) -> str | None:
-    """Return a sentence if most of the host's extra time is for what happens once, at the first use of the device; else None.
-
-    The profiler calls it loading of modules and functions, or does not know it (Unrecognized).
-    """
+    """Return a sentence if most of the host's extra time is for what happens once, at the first use of the device; else None."""
     sides = [case.side(key) for key in SIDES]
-    mine, other = ({name: ns for name, ns in _rows_of(side).items() if re.search(_ONCE, name)}
-                   for side in (sides[longer], sides[1 - longer]))  # fmt: skip
-    once, host = sum(mine.values()), _hosts(case)
-    extra = abs(host[1] - host[0])
-    if (
-        not any(re.search(_LOADS, name) for name in mine)
-        or once < _HALF * host[longer]
-        or once - sum(other.values()) < _HALF * extra
-    ):
+    mine = call_totals.at_first_use(_rows_of(sides[longer]))
+    once, there_too = sum(mine.values()), sum(_rows_of(sides[1 - longer]).get(name, 0) for name in mine)
+    host = _hosts(case)
+    if not mine or once < _HALF * host[longer] or once - there_too < _HALF * abs(host[1] - host[0]):
         return None
     named = ", ".join(f"{name} {words.duration(ns)}" for name, ns in mine.items())
     there = f"{words.duration(once)} of it in {sides[longer].name} are its first use of the device ({named}), which comes once"

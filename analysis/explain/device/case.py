@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,7 +94,7 @@ class DeviceCase:
         """The rows that no finding has taken yet."""
         return self.rows[~self.rows["row"].isin(self.taken).to_numpy(bool)]
 
-    @property
+    @cached_property
     def waits(self) -> set[str]:
         """The layers of TensorRT's engines whose time is the wait for a DLA."""
         return {name for side in (self.a, self.b) for name in (side.facts.get("dla") or {}).get("waits", [])}
@@ -112,23 +113,23 @@ class DeviceCase:
         """The busy time per step of the busier device."""
         return max(self.a.account.busy_ns, self.b.account.busy_ns)
 
-    @property
+    @cached_property
     def on_cpu(self) -> str | None:
         """The key of the side that computes on the CPU; None if both or neither do."""
         sides = [key for key in SIDES if self.side(key).on_cpu]
         return sides[0] if len(sides) == 1 else None
 
-    @property
+    @cached_property
     def on_cpus(self) -> bool:
         """Whether both sides compute on the CPU."""
         return all(side.on_cpu for side in (self.a, self.b))
 
-    @property
+    @cached_property
     def totals(self) -> bool:
         """Whether both are totals: durations are added up, even of work that ran at the same time."""
         return all(side.account.basis == TOTALS for side in (self.a, self.b))
 
-    @property
+    @cached_property
     def same_device(self) -> bool:
         """Whether both ran on the same model of device, as far as known."""
         if self.on_cpu:
@@ -145,12 +146,12 @@ class DeviceCase:
         """What times and counts refer to: a step, or the whole capture if it has no steps."""
         return "a step" if self.a.detected is not None and self.b.detected is not None else "in all"
 
-    @property
+    @cached_property
     def by_operators(self) -> bool:
         """Whether both are tables of operators, which also list those that only call others."""
         return all(side.lists_operators for side in (self.a, self.b))
 
-    @property
+    @cached_property
     def counted_apart(self) -> bool:
         """Whether the sides' totals add up work in two ways, as by kernel and by operator, which does not mean other work."""
         ways = [side.facts.get("counted") for side in (self.a, self.b)]
@@ -161,12 +162,12 @@ class DeviceCase:
         """Whether rows of one side have counterparts on the other: not of tables that were cut and count in two ways."""
         return not self.counted_apart or not any(map(self.is_cut, SIDES))
 
-    @property
+    @cached_property
     def counts(self) -> bool:
         """Whether both sides tell how often their kernels ran."""
         return self.a.counts and self.b.counts
 
-    @property
+    @cached_property
     def of_functions(self) -> bool:
         """Whether both are functions of Python, with their own times."""
         return all(side.facts.get("counted") == "functions" for side in (self.a, self.b))

@@ -51,7 +51,7 @@ class DeviceSide:
     hardware: str | None
     busy_ns: dict[str, int]
 
-    @property
+    @cached_property
     def on_cpu(self) -> bool:
         """Whether all kernels ran on the host's processors, as far as the capture says."""
         kernels, copies = (table["device"].dropna() for table in (self.trace.kernels, self.trace.copies))
@@ -65,7 +65,7 @@ class DeviceSide:
         device = "a device whose name was not recorded" if device == ALL else device
         return "the CPU" if self.on_cpu else f"{device} ({self.hardware})" if self.hardware else device
 
-    @property
+    @cached_property
     def capability(self) -> str | None:
         """The device's compute capability, in words; None if unknown."""
         number = _fact_of(self.trace, self.account.device, "compute_capability")
@@ -83,7 +83,7 @@ class DeviceSide:
         names = self.trace.kernels["name"].astype("string").dropna().drop_duplicates()
         return {maker for maker, pattern in _OF_MAKER.items() if names.str.contains(pattern, regex=True).any()}
 
-    @property
+    @cached_property
     def makes(self) -> set[str]:
         """The kinds of accelerators that ran kernels, such as cuda or npu."""
         devices = self.trace.kernels["device"].dropna().unique()
@@ -94,13 +94,13 @@ class DeviceSide:
         """Whether the capture tells how often its kernels ran."""
         return EXECUTIONS not in (self.trace.info.get("unavailable") or {})
 
-    @property
+    @cached_property
     def lists_operators(self) -> bool:
         """Whether totals are of operators and not of kernels: torch.profiler's tables of processors always are."""
         printed = (self.facts.get("source") or {}).get("format") == "torch-table"
         return printed and (self.on_cpu or self.facts.get("counted") == "operators")
 
-    @property
+    @cached_property
     def prints_longest_only(self) -> bool:
         """Whether this is a list of the operators that take the device longest, without a sum that tells what it lacks.
 
