@@ -19,6 +19,8 @@ from typing import Any
 from markupsafe import Markup
 
 TEMPLATES = Path(__file__).parent / "templates"
+# Scripts that the script of a kind of part uses
+_BEFORE = {"timeline": ("timeline_events", "timeline_rows")}
 TABLES, WINDOWS, CHARTS = "vendor/table-core.min.js", "vendor/virtual-core.min.js", "vendor/echarts.min.js"
 LIBRARIES = {
     TABLES: "TanStack Table 8.21.3 (MIT License)",
@@ -84,7 +86,7 @@ def scripts(parts: Sequence[Interactive]) -> list[Script]:
     kinds = list(dict.fromkeys(part.kind for part in parts if part.data))
     names = [TABLES, WINDOWS, "unpacked.js", "windowed.js", "tables.js"]
     if kinds:
-        names += [CHARTS, "interactive.js", *(f"{kind}.js" for kind in kinds)]
+        names += [CHARTS, "interactive.js", *(f"{name}.js" for kind in kinds for name in (*_BEFORE.get(kind, ()), kind))]
     return [_script(name) for name in names]
 
 

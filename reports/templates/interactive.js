@@ -24,6 +24,13 @@ window.kernelscope = { charts: {} };
     return { dark: dark.matches && !root.classList.contains("light"), colours };
   };
 
+  // An element with properties and children.
+  kernelscope.made = (tag, properties, ...children) => {
+    const element = Object.assign(document.createElement(tag), properties);
+    element.append(...children);
+    return element;
+  };
+
   // An ECharts instance in the page's colours, without animation and with tooltips on the canvas, so that no name becomes HTML.
   kernelscope.echart = (element, { dark, colours }) => {
     const axis = {

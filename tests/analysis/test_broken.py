@@ -12,8 +12,9 @@ import pytest
 
 import kernelscope as ks
 from tests import forked
+from tests.places import CORPUS
 
-BROKEN = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "broken"
+BROKEN = CORPUS / "broken"
 
 
 def broken(name):

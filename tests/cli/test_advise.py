@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kernelscope.cli.main import main
-from tests.places import ROOT
+from tests.places import CORPUS
 
-CAPTURE = ROOT.parent / "shared" / "corpus" / "pairs" / "n21-workers2-8" / "a.sqlite"
+CAPTURE = CORPUS / "pairs" / "n21-workers2-8" / "a.sqlite"
 
 pytestmark = pytest.mark.skipif(not CAPTURE.is_file(), reason="no corpus beside the project")
 

@@ -15,8 +15,7 @@ from kernelscope.analysis import secrets
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.secrets import redaction
 from tests.commands import called
-
-CORPUS = Path(__file__).resolve().parents[2].parent / "shared/corpus"
+from tests.places import CORPUS
 
 
 def drawn(length, seed=0):

@@ -3,13 +3,12 @@
 import sqlite3
 from collections import Counter
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from kernelscope.nsys_wrappers.verify import verify
+from tests.places import CORPUS
 
-CORPUS = Path(__file__).resolve().parents[2].parent / "shared/corpus"
 OLD = "CREATE TABLE NVTX_EVENTS (start INT, end INT, eventType INT, text TEXT, textId INT)"
 DRIVER = (
     "Installed CUDA driver version (13.2) is not supported by this build of Nsight Systems. "

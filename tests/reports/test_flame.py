@@ -13,10 +13,10 @@ from kernelscope.reports import html
 from kernelscope.reports.flame import flame as part
 from kernelscope.reports.memory import memory
 from kernelscope.reports.over_time import over_time
-from tests.places import ROOT
+from tests.places import CORPUS
 
 CAPTURE = Path(__file__).parents[1] / "data" / "pytorch" / "lenet-train" / "operators.pt.trace.json.gz"
-OF_A_GPU = ROOT.parent / "shared" / "corpus" / "kineto" / "AMD-AGI__TraceLens__h100_timesformer.json.gz"
+OF_A_GPU = CORPUS / "kineto" / "AMD-AGI__TraceLens__h100_timesformer.json.gz"
 EVIL = "<script>alert(1)</script>\x1b[31m\u202e" + "A" * 10_000
 
 

@@ -103,6 +103,19 @@ def by_name(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.groupby(rows["name"].map(kernel))[["a_count", "b_count", "a_ns", "b_ns", "delta_ns"]].sum()
 
 
+def longest(rows: pd.DataFrame, key: str) -> str:
+    """Return the kernel that takes a side longest in these rows."""
+    return str(by_name(rows)[f"{key}_ns"].idxmax())
+
+
+def one_each(rows: pd.DataFrame, slow: str, fast: str) -> tuple[str, str] | None:
+    """Return the kernels of both sides if each has one, and another one than the other side; None if not."""
+    names = [set(rows.loc[(rows[f"{key}_count"] > 0).to_numpy(bool), "name"].dropna().map(kernel)) for key in (slow, fast)]
+    if [len(one) for one in names] != [1, 1] or names[0] == names[1] or not (rows[f"{fast}_ns"].sum() > 0):
+        return None
+    return names[0].pop(), names[1].pop()
+
+
 def are_several(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
     """Return which rows are several kernels that a cut name does not tell apart: an execution of these has no mean time."""
     return np.asarray(rows["name"].astype("string").str.endswith(f"...{SEVERAL}").fillna(False), dtype=bool)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-CORPUS = Path(__file__).resolve().parents[3].parent / "shared/corpus"
+from tests.places import CORPUS
+
 FOLDERS = ("broken", "kineto", "mxnet", "nsys", "nvprof", "onednn", "pairs", "tf")
 SUFFIXES = (".csv", ".gz", ".json", ".log", ".nvprof", ".nvvp", ".pb", ".sql", ".sqlite", ".txt")
 # What is no capture, or of a tool that only others' readers know

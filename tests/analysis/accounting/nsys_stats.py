@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from tests.places import ROOT
+from tests.places import CORPUS
 
-_CORPUS = ROOT.parent / "shared" / "corpus"
+_CORPUS = CORPUS
 EXPORTS = sorted((_CORPUS / "nsys").glob("*.sqlite"))
 PAIRED = sorted((_CORPUS / "pairs").glob("*/[ab].sqlite"))
 NEEDED = pytest.mark.skipif(shutil.which("nsys") is None, reason="Nsight Systems is not installed")

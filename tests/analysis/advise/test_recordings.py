@@ -12,11 +12,11 @@ import pytest
 from kernelscope.analysis import EvidenceError
 from kernelscope.analysis import advise as advising
 from kernelscope.reports import advice
-from tests.places import ROOT, corpus
+from tests.places import CORPUS, corpus
 
 advise = functools.cache(advising.advise)  # several tests look at one recording
 LARGE = 1_000_000  # bytes: larger captures of a format are read as these are
-PAIRS = ROOT.parent / "shared" / "corpus" / "pairs"
+PAIRS = CORPUS / "pairs"
 
 pytestmark = pytest.mark.skipif(not PAIRS.is_dir(), reason="no corpus beside the project")
 

@@ -1,7 +1,6 @@
 """Which step device work belongs to, and from when to when a step lasts on a device that works behind the host."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +9,7 @@ import kernelscope as ks
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.steps import DetectedSteps, applied
 from tests.analysis.explain.device.synthetic import COPIES, LOADER, Copy, Host, Kernel, Wait, recording
-
-CORPUS = Path(__file__).resolve().parents[3].parent / "shared/corpus"
+from tests.places import CORPUS
 
 
 def kernel_rows(table):

@@ -2,15 +2,15 @@
 
 import gzip
 import json
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from kernelscope.analysis.device import occupancy
 from kernelscope.analysis.trace import Trace, conform
+from tests import places
 
-CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpus" / "kineto"
+CORPUS = places.CORPUS / "kineto"
 
 
 def test_by_hand():

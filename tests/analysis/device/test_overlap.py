@@ -1,7 +1,5 @@
 """Streams, activities, copies, precision and memory: by hand, and sums of real captures."""
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
@@ -9,8 +7,7 @@ import kernelscope as ks
 from kernelscope.analysis import EvidenceError
 from kernelscope.analysis.device import memory, overlap, precision, tables
 from kernelscope.analysis.trace import Trace, conform
-
-CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpus"
+from tests.places import CORPUS
 
 
 def trace():

@@ -1,7 +1,6 @@
 """Rates against ceilings: by hand, refusals, and sums that are kept."""
 
 import json
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,8 +10,7 @@ from kernelscope.analysis import EvidenceError
 from kernelscope.analysis.device import ceilings
 from kernelscope.analysis.device.roofline import roofline
 from kernelscope.analysis.trace import Trace, conform
-
-CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpus"
+from tests.places import CORPUS
 
 RECORD = {
     "schema": "kernelscope/ceilings/1", "source": "measured", "framework": "pytorch", "device": "cpu", "threads": 2,

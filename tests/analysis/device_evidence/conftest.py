@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-CORPUS = Path(__file__).parents[4] / "shared" / "corpus"
+from tests.places import CORPUS
+
 NETWORK = json.loads((Path(__file__).parents[2] / "data" / "pytorch" / "lenet-train" / "child.json").read_text())["network"]
 NO_OPERATORS = gzip.compress(json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": []}).encode())
 

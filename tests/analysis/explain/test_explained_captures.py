@@ -7,8 +7,8 @@ import pytest
 import kernelscope as ks
 from kernelscope.analysis.explain.explanation import explain
 from kernelscope.analysis.explain.sides import load
+from tests.places import CORPUS
 
-CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpus"
 PAIRS = [
     ("nsys/YoonKyonghwan__EfficientCenterFormer__baseline.sqlite",
      "nsys/YoonKyonghwan__EfficientCenterFormer__baseline_v2.sqlite"),

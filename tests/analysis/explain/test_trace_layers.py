@@ -22,9 +22,9 @@ from kernelscope.analysis.explain.trace_layers import labels, layers_of, of_netw
 from kernelscope.analysis.trace import Trace, conform
 from kernelscope.analysis.trace.records import read_object, read_table
 from kernelscope.workloads import networks
+from tests.places import CORPUS
 
 DATA = Path(__file__).parents[2] / "data"
-CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpus"
 RECORDED = {"pytorch": "lenet-train", "tensorflow": "lenet-train", "mxnet": "lenet-train", "cntk": "lenet_train"}
 
 

@@ -1,15 +1,12 @@
 """Every capture of the corpus, as a user would name it: its format is told from its content, and every table adds up."""
 
-from pathlib import Path
-
 import pytest
 
 import kernelscope as ks
 from kernelscope.analysis import formats
 from kernelscope.analysis.accounting.breakdowns import BY, breakdowns
 from kernelscope.analysis.errors import EvidenceError
-
-CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpus"
+from tests.places import CORPUS
 
 # What each file is, by its name, as the corpus' own list says; the first pattern that fits counts. None: nothing that is read.
 WHAT = (

@@ -12,9 +12,9 @@ from kernelscope.analysis.formats.mxnet import trace as mxnet
 from kernelscope.analysis.formats.onednn import verbose
 from kernelscope.analysis.formats.tensorflow import timeline as tensorflow_timeline
 from kernelscope.analysis.formats.xplane import trace as xplane
+from tests.places import CORPUS
 
 ROOT = Path(__file__).resolve().parents[3]
-CORPUS = ROOT.parent / "shared/corpus"
 DATA = ROOT / "tests/data"
 MODULES = {
     "tensorflow-timeline": tensorflow_timeline,

@@ -10,14 +10,13 @@ import sqlite3
 from collections import Counter
 from contextlib import closing
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
 import kernelscope as ks
 from tests.analysis.accounting.corpus import marks_of
+from tests.places import CORPUS
 
-CORPUS = Path(__file__).resolve().parents[4] / "shared/corpus"
 FOLDERS = ("kineto", "nsys", "nvprof", "tf", "mxnet", "pairs", "ranks")
 KERNELS = ("kernel", "Kernel", "mtia_ccp_events", "hpu_op")
 NO_KERNELS = ("dma_request", "event_record", "event_wait")  # MTIA's, among its kernels

@@ -13,9 +13,8 @@ import pytest
 from kernelscope.analysis.formats.xplane import tables as xplane
 from kernelscope.analysis.kernels import names as kernel_names
 from tests.analysis.accounting.corpus import marks_of
-from tests.places import ROOT
+from tests.places import CORPUS
 
-CORPUS = ROOT.parent / "shared/corpus"
 UNITS = {"s": Decimal(10**9), "ms": Decimal(10**6), "us": Decimal(10**3), "ns": Decimal(1)}
 
 

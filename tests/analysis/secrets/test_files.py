@@ -20,11 +20,9 @@ from kernelscope.analysis.secrets import screens as secret_screens
 from kernelscope.analysis.secrets import texts as secret_texts
 from kernelscope.analysis.secrets.redaction import redact
 from kernelscope.tracer.inside import secret_values
-from tests.places import ROOT
+from tests.places import CORPUS
 
 from .test_secrets import ALL, HEX, TOKENS, drawn
-
-CORPUS = ROOT.parent / "shared/corpus"
 
 
 def test_places_in_text_json_and_gzip(tmp_path):

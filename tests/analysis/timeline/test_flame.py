@@ -15,10 +15,11 @@ from kernelscope.analysis.attribution.frameworks import Clock, Context, pytorch
 from kernelscope.analysis.timeline.flame import UNKNOWN_LAUNCH, flame
 from kernelscope.analysis.trace import Trace, conform
 from kernelscope.analysis.trace.records import read_object, read_table
+from tests import places
 from tests.places import ROOT
 
 DATA = ROOT / "tests" / "data"
-CORPUS = ROOT.parent / "shared" / "corpus" / "kineto"
+CORPUS = places.CORPUS / "kineto"
 MAIN, WORKER, ELSEWHERE = 1, 2, 3
 
 

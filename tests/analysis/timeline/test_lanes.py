@@ -15,10 +15,9 @@ from kernelscope.analysis.attribution.frameworks import Clock, Context, mxnet, p
 from kernelscope.analysis.timeline.lanes import LABEL, rows_of, timeline
 from kernelscope.analysis.trace import Trace, conform
 from kernelscope.analysis.trace.records import read_object, read_table
-from tests.places import ROOT
+from tests.places import CORPUS, ROOT
 
 DATA = ROOT / "tests" / "data"
-CORPUS = ROOT.parent / "shared" / "corpus"
 MAIN, WORKER = 1, 2
 LINE = {"file": "train.py", "function": "f", "line": 3, "text": "go()"}
 LANES = ("lines", "ranges", "operators", "calls", "kernels", "graphs", "copies", "syncs")

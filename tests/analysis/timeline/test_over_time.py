@@ -10,10 +10,9 @@ import kernelscope as ks
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.timeline.over_time import MOST, of_run, of_trace
 from kernelscope.analysis.trace import Trace
-from tests.places import ROOT
+from tests.places import CORPUS
 
 MS = 1_000_000
-CORPUS = ROOT.parent / "shared" / "corpus"
 
 
 def steps(folder, *rows):

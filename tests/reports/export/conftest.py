@@ -13,9 +13,9 @@ from perfetto.trace_processor.platform import PlatformDelegate
 from perfetto.trace_processor.protos import ProtoFactory
 
 import kernelscope as ks
+from tests.places import CORPUS
 
 ROOT = Path(__file__).parents[3]
-CORPUS = ROOT.parent / "shared" / "corpus"
 CAPTURES = {
     "nvprof": "nvprof/josiahdavis__profiling-lm__net_189edf9a5e.sql",
     "kineto": "kineto/AMD-AGI__TraceLens__h100_Qwen1.5-0.5B.json.gz",

@@ -13,7 +13,7 @@ from kernelscope.analysis.explain.device.case import Rule
 
 FAMILIES = (
     "sharing", "graphs", "faults", "directives", "accelerators", "precision", "attention", "hardware", "recomputation", "fusion",
-    "sizes", "algorithms", "clocks", "copies", "work", "communication", "idle",
+    "sizes", "algorithms", "clocks", "copies", "same_work", "work", "communication", "idle",
 )  # fmt: skip
 
 

@@ -14,9 +14,10 @@ from line_profiler import line_profiler as library
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import pair
 from kernelscope.reports import explanation
+from tests import places
 from tests.places import ROOT
 
-CORPUS = ROOT.parent / "shared/corpus/lineprof"
+CORPUS = places.CORPUS / "lineprof"
 FORWARD = ["def forward(x):", "    x = conv(x)", "    return norm(x)"]
 TRAIN = ["def train():", "    for x in loader:", "        out = forward(x)", "        out.backward()"]
 TIMES = {"    x = conv(x)": 800, "    return norm(x)": 2000, "    for x in loader:": 1000, "        out = forward(x)": 3000,

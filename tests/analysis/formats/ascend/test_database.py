@@ -6,11 +6,11 @@ import pytest
 
 import kernelscope as ks
 from kernelscope.analysis.errors import EvidenceError
-from tests.places import ROOT
+from tests.places import CORPUS
 
 T = 1_700_000_000_000_000_000
 MAIN, WORKER = (77 << 32) | 5, (77 << 32) | 6
-ANALYSIS = ROOT.parent / "shared/corpus/more" / (
+ANALYSIS = CORPUS / "more" / (
     "Ascend__msinsight__test_data_pytorch_db_level0_rank0_ascend_pt_ASCEND_PROFILER_OUTPUT_analysis.db"
 )  # fmt: skip
 TEXTS = (

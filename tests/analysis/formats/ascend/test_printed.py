@@ -8,9 +8,9 @@ import pytest
 import kernelscope as ks
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import captures
-from tests.places import ROOT
+from tests.places import CORPUS
 
-PATH = ROOT.parent / "shared/corpus/more" / (
+PATH = CORPUS / "more" / (
     "Ascend__msinsight__server_src_test_test_data_test_rank_0_ASCEND_PROFILER_OUTPUT_kernel_details.csv"
 )  # fmt: skip
 

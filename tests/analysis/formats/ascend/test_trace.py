@@ -9,9 +9,9 @@ import pytest
 import kernelscope as ks
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import captures
-from tests.places import ROOT
+from tests import places
 
-CORPUS = ROOT.parent / "shared/corpus/more"
+CORPUS = places.CORPUS / "more"
 NAME = "Ascend__msinsight__test_data_pytorch_text_level0_rank0_ascend_pt_ASCEND_PROFILER_OUTPUT_trace_view.json"
 HOST, BASE = 77, 1_700_000_000_000_000  # us
 HARDWARE, CANN, HCCL, OVERLAP = ((HOST << 10) | (index << 5) | 2 for index in (13, 7, 15, 23))

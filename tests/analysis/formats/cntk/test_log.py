@@ -8,9 +8,10 @@ import pytest
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.cntk import log as cntk_log
+from tests import places
 from tests.places import ROOT
 
-CORPUS = ROOT.parent / "shared/corpus/cntk"
+CORPUS = places.CORPUS / "cntk"
 NAMES = (
     "AlexNet_baseline.linux.release.gpu.txt", "CIFAR10_ResNet56_baseline.linux.gpu.txt", "MNIST_02_Conv_baseline.windows.txt",
     "ParallelTraining_NoQuant_baseline.gpu.txt", "QuickE2E_baseline.linux.gpu.txt",

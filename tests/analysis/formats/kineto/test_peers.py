@@ -5,9 +5,9 @@ import pytest
 import kernelscope as ks
 from kernelscope.analysis import advise
 from kernelscope.cli.main import main
-from tests.places import ROOT
+from tests.places import CORPUS
 
-TRACE = ROOT.parent / "shared/corpus/kineto/pytorch__kineto__resnet50_nw0_worker0.1623143089861.pt.trace.json.gz"
+TRACE = CORPUS / "kineto/pytorch__kineto__resnet50_nw0_worker0.1623143089861.pt.trace.json.gz"
 
 pytestmark = pytest.mark.skipif(not TRACE.exists(), reason="the corpus of captures is not there")
 

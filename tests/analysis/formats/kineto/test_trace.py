@@ -17,9 +17,8 @@ from kernelscope.analysis.formats.kineto import trace as kineto
 from kernelscope.analysis.recordings import captures
 from kernelscope.analysis.trace import TABLES
 from tests.analysis.accounting.corpus import marks_of
-from tests.places import ROOT
+from tests.places import CORPUS, ROOT
 
-CORPUS = ROOT.parent / "shared/corpus"
 OWN = ROOT / "tests/data/pytorch"
 H200 = ROOT / "tests/data/gpu/h200"
 

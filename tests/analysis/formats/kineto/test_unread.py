@@ -8,9 +8,8 @@ import kernelscope as ks
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.kineto import trace as kineto
 from tests.commands import called
-from tests.places import ROOT
+from tests.places import CORPUS
 
-CORPUS = ROOT.parent / "shared/corpus"
 ASCEND = "Ascend__msinsight__test_data_pytorch_text_level0_rank0_ascend_pt_ASCEND_PROFILER_OUTPUT_trace_view.json"
 
 

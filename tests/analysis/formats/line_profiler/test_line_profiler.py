@@ -19,9 +19,8 @@ from kernelscope.analysis.files.head import Head, read_head
 from kernelscope.analysis.formats.line_profiler import lprof as line_profiler_pickle
 from kernelscope.analysis.formats.line_profiler import text as line_profiler
 from kernelscope.analysis.formats.line_profiler.tables import parse_pickle
-from tests.places import ROOT
+from tests.places import CORPUS
 
-CORPUS = ROOT.parent / "shared/corpus"
 TEXTS = ("arleyzhang__ssd.pytorch__result_1000bt_opencv340.txt", "arleyzhang__ssd.pytorch__result_10batch.txt")
 PICKLES = (
     "arleyzhang__ssd.pytorch__profiler_train.lprof",

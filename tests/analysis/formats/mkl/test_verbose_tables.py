@@ -9,10 +9,11 @@ import pytest
 from kernelscope.analysis.files import stream
 from kernelscope.analysis.formats.mkl import verbose_tables as mkl_verbose
 from kernelscope.analysis.trace import KINDS
+from tests import places
 from tests.places import ROOT
 
 DATA = ROOT / "tests" / "data"
-CORPUS = ROOT.parent / "shared" / "corpus" / "onednn" / "excerpt__docs__MKL_VERBOSE_three_builds.log"
+CORPUS = places.CORPUS / "onednn" / "excerpt__docs__MKL_VERBOSE_three_builds.log"
 FILES = [DATA / "mkl" / "cntk_lenet.txt", DATA / "mkl" / "pytorch_functions.txt", DATA / "onednn" / "pytorch_lenet.txt"]
 UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 

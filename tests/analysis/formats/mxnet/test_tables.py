@@ -8,10 +8,11 @@ import pytest
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.mxnet import tables as mxnet_profiler
+from tests import places
 from tests.places import ROOT
 
 DATA = ROOT / "tests" / "data" / "mxnet"
-CORPUS = ROOT.parent / "shared" / "corpus" / "mxnet"
+CORPUS = places.CORPUS / "mxnet"
 DUMP = DATA / "lenet-train" / "operators.mxnet.json.gz"
 
 

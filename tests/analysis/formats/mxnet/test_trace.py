@@ -12,9 +12,10 @@ from kernelscope.analysis.files import chrome_json
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.mxnet import trace as mxnet
 from kernelscope.analysis.recordings import captures
+from tests import places
 from tests.places import ROOT
 
-CORPUS = ROOT.parent / "shared/corpus/mxnet"
+CORPUS = places.CORPUS / "mxnet"
 OURS = sorted((ROOT / "tests/data/mxnet").glob("*/operators.mxnet.json.gz"))
 DEVICES = {"cpu": "cpu", "gpu": "cuda:0"}
 

@@ -10,9 +10,9 @@ import kernelscope as ks
 from kernelscope.analysis.device import counters, occupancy
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import captures
-from tests.places import ROOT
+from tests import places
 
-CORPUS = ROOT.parent / "shared/corpus/more"
+CORPUS = places.CORPUS / "more"
 DETAILS = CORPUS / "petebachant__clima-gpu-profiling__results_ncu_baseline-details.csv"
 HEAD = '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC",'
 KERNEL = '"{0}","12","python","127.0.0.1","{1}","1","7","(128, 1, 1)","(4, 2, 1)","0","9.0",'

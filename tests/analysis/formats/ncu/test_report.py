@@ -8,10 +8,10 @@ import kernelscope as ks
 from kernelscope.analysis.advise import advise
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.nsys_wrappers import find, ncu_library
+from tests import places
 from tests.analysis.formats.ncu.test_printed import RAW
-from tests.places import ROOT
 
-CORPUS = ROOT.parent / "shared/corpus/more"
+CORPUS = places.CORPUS / "more"
 ADD = "NVIDIA__nsight-training__cuda_nsight_compute_sample_reports_CuVectorAddDrv"
 PRODUCT = "csl-iisc__gpu-profiling-tutorial__tiled_gemm_report"
 

@@ -16,9 +16,8 @@ from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.nsys import folder as nsys_folder
 from kernelscope.analysis.formats.nsys import sqlite as nsys_sqlite
 from kernelscope.analysis.trace import TABLES
-from tests.places import ROOT
+from tests.places import CORPUS
 
-CORPUS = ROOT.parent / "shared/corpus"
 EXPORTS = sorted(path for path in (CORPUS / "nsys").glob("*.sqlite") if "dldb" not in path.name)
 SKIPPED = (
     "ENUM_",

@@ -10,9 +10,8 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.nsys import report as nsys_report
 from kernelscope.nsys_wrappers import find
-from tests.places import ROOT
+from tests.places import CORPUS
 
-CORPUS = ROOT.parent / "shared/corpus"
 NEW = b"NVIDIA Tegra Profiler Report 2025@5@1@121-255136380782v0.\n\x0bLocal (CLI)"
 OLD = b"NVIDIA Tegra Profiler Report 1.\n\x0bLocal (CLI)"
 STREAM = b"U3w[END]NVIDIA Nsight Systems Stream 2022.4.2.1-df9881f!\n"

@@ -13,9 +13,8 @@ from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.nsys import sqlite as nsys_sqlite
 from kernelscope.analysis.trace import TABLES, page_faults
 from tests.analysis.formats.lower_case import lowered
-from tests.places import ROOT
+from tests.places import CORPUS, ROOT
 
-CORPUS = ROOT.parent / "shared/corpus"
 EXPORTS = sorted(path for path in (CORPUS / "nsys").glob("*.sqlite") if "dldb" not in path.name)
 KERNEL, NVTX, RUNTIME = "CUPTI_ACTIVITY_KIND_KERNEL", "NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_RUNTIME"
 COPY_KINDS = {1: "host to device", 2: "device to host", 8: "device to device", 10: "peer to peer", 11: "unified memory"}

@@ -12,9 +12,8 @@ from kernelscope.analysis.files.head import Head, read_head
 from kernelscope.analysis.formats.nsys import stats as nsys_stats
 from kernelscope.analysis.recordings import captures
 from kernelscope.analysis.trace import UNLISTED
-from tests.places import ROOT
+from tests.places import CORPUS
 
-CORPUS = ROOT.parent / "shared/corpus"
 SHORT = {
     "forward": "ShibukiZero__assignment2-systems__2.7b_ctx512_forward_cuda_gpu_kern_sum.txt",
     "forward by range": "ShibukiZero__assignment2-systems__2.7b_ctx512_forward_cuda_gpu_kern_sum_nvtx.txt",

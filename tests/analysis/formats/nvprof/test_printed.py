@@ -14,9 +14,8 @@ from kernelscope.analysis.files.head import Head, read_head
 from kernelscope.analysis.formats.nvprof import printed as nvprof_table
 from kernelscope.analysis.recordings import captures
 from kernelscope.analysis.trace import UNLISTED, page_faults
-from tests.places import ROOT
+from tests.places import CORPUS
 
-CORPUS = ROOT.parent / "shared/corpus"
 SUMMARIES = ("cfd_print-gpu-summary", "cfd_profile-api-trace", "cfd_track-memory-allocations", "cfd_unified-memory-profiling")
 CSV = tuple(f"nanzifan__nvprof-result__{name}.csv" for name in SUMMARIES)
 SAMPLES = "nanzifan__nvprof-result__cfd_cpu-profiling.csv"

@@ -19,9 +19,8 @@ from kernelscope.analysis.formats.nvprof import sqlite as nvprof_sqlite
 from kernelscope.analysis.recordings import captures
 from kernelscope.analysis.trace import Trace, page_faults
 from tests.analysis.formats.lower_case import lowered
-from tests.places import ROOT
+from tests.places import CORPUS
 
-CORPUS = ROOT.parent / "shared/corpus"
 NAMES = (
     "esarmstrong__ece408__timeline.nvprof",
     "josiahdavis__profiling-lm__net_189edf9a5e.sql",

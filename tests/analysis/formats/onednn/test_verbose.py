@@ -14,9 +14,10 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head, read_head
 from kernelscope.analysis.formats.onednn import verbose
 from kernelscope.analysis.recordings import captures
+from tests import places
 from tests.places import ROOT
 
-CORPUS = ROOT.parent / "shared/corpus/onednn"
+CORPUS = places.CORPUS / "onednn"
 DATA = ROOT / "tests/data"
 NAMES = (
     "Sauravrp67__UniYOLO__dnnl.log", "excerpt__docs__MKL_VERBOSE_three_builds.log",

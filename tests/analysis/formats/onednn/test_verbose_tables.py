@@ -9,10 +9,11 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import stream
 from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
 from kernelscope.analysis.trace import KINDS
+from tests import places
 from tests.places import ROOT
 
 DATA = ROOT / "tests" / "data" / "onednn"
-CORPUS = ROOT.parent / "shared" / "corpus" / "onednn"
+CORPUS = places.CORPUS / "onednn"
 RECORDED = sorted(DATA.glob("*.txt"))
 FOREIGN = sorted(CORPUS.glob("*.log")) if CORPUS.is_dir() else []
 

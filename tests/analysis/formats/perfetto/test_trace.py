@@ -13,9 +13,8 @@ from kernelscope.analysis.formats import detect
 from kernelscope.analysis.recordings import captures
 from kernelscope.reports.export import perfetto as export
 from kernelscope.reports.export.events import events, origins
-from tests.places import ROOT
+from tests.places import CORPUS
 
-CORPUS = ROOT.parent / "shared/corpus"
 BEGIN, END, INSTANT, COUNTER = (
     TrackEvent.TYPE_SLICE_BEGIN,
     TrackEvent.TYPE_SLICE_END,

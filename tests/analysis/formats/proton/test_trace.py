@@ -7,9 +7,9 @@ import pytest
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats import detect
 from kernelscope.analysis.recordings import captures
-from tests.places import ROOT
+from tests import places
 
-CORPUS = ROOT.parent / "shared/corpus/more"
+CORPUS = places.CORPUS / "more"
 
 
 def frame(name, *children, **metrics):

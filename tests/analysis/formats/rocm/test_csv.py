@@ -10,9 +10,8 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.format import detect
 from kernelscope.analysis.recordings import captures
 from kernelscope.analysis.trace import UNLISTED
-from tests.places import ROOT
+from tests.places import CORPUS
 
-CORPUS = ROOT.parent / "shared/corpus"
 TOTALS = sorted((CORPUS / "more").glob("*kernel_stats.csv"))
 
 V3_KERNELS = """\

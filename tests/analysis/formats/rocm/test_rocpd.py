@@ -12,9 +12,8 @@ from kernelscope.analysis.formats.format import detect
 from kernelscope.analysis.formats.rocm import rocpd
 from kernelscope.analysis.recordings import captures
 from tests.analysis.formats.lower_case import lowered
-from tests.places import ROOT
+from tests.places import CORPUS
 
-CORPUS = ROOT.parent / "shared/corpus"
 CAPTURES = sorted((CORPUS / "more").glob("HGLiu1998__*.db"))
 ID = "_00000001_aaaa_7bbb_8ccc_000000000001"
 

@@ -9,9 +9,8 @@ import pytest
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.format import detect
 from kernelscope.analysis.recordings import captures
-from tests.places import ROOT
+from tests.places import CORPUS
 
-CORPUS = ROOT.parent / "shared/corpus"
 CAPTURES = sorted(CORPUS.glob("*/*rocprof*_results.json.gz"))
 
 KINDS = [

@@ -14,9 +14,8 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head, read_head
 from kernelscope.analysis.formats.smi import trace as gpu_samples
 from kernelscope.analysis.trace import Trace
-from tests.places import ROOT
+from tests.places import CORPUS
 
-CORPUS = ROOT.parent / "shared/corpus"
 DCGM = "4179e1__dcgm_test__dmon.csv"
 LOOP = "Unshapendwarf__SlowFast__gpu_utilization.csv"
 TABLE = "cenzwong__gpu_and_inference_hw__nvidia-smi.txt"

@@ -11,9 +11,9 @@ from kernelscope.analysis.files import chrome_json
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.tensorflow import timeline as tensorflow_timeline
 from kernelscope.analysis.recordings import captures
-from tests.places import ROOT
+from tests import places
 
-CORPUS = ROOT.parent / "shared/corpus/tf"
+CORPUS = places.CORPUS / "tf"
 NAMES = (
     "feeddict_timeline_01.json", "mnist_xla_TF-build_timeline.ctf.json", "mnist_xla_v1_timeline.ctf.json", "timeline.ctf.json",
     "timeline_base.ctf.json", "timeline_base.json", "timeline_xla.ctf.json",

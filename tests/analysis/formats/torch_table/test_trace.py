@@ -8,10 +8,10 @@ import pytest
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import captures
 from kernelscope.analysis.trace import UNLISTED
+from tests import places
 from tests.analysis.formats.torch_table.made import NEW, printed, read, row
-from tests.places import ROOT
 
-CORPUS = ROOT.parent / "shared/corpus/more"
+CORPUS = places.CORPUS / "more"
 UNITS = {"us": 1000, "ms": 1_000_000, "s": 1_000_000_000}
 
 

@@ -11,9 +11,9 @@ from kernelscope.analysis.formats import detect
 from kernelscope.analysis.formats.xplane import columns as xplane_columns
 from kernelscope.analysis.formats.xplane import tables as xplane
 from kernelscope.analysis.recordings import captures
-from tests.places import ROOT
+from tests import places
 
-CORPUS = ROOT.parent / "shared/corpus/tf"
+CORPUS = places.CORPUS / "tf"
 HEAD = {"displayTimeUnit": "ns", "metadata": {"highres-ticks": True}}
 INTERNAL = ("kernel_details", "bytes_accessed")  # statistics that the viewer leaves out
 
