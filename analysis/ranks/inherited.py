@@ -28,8 +28,9 @@ class Waits:
     """The waiting of ranks, as matrices [collectives, ranks].
 
     start_ns: by corrected clocks, masked where a rank is not in a collective. wait_ns: each rank's waiting for the last one.
-    exposed_ns: the exposed part of it. before_ns: from the end of the rank's collective before to this begin; -1 for its first.
-    last, for each collective: the place of the rank that begins it last. clear: whether that is beyond the clocks' uncertainty.
+    exposed_ns: the exposed part of it. before_ns: from the end of the rank's collective before, or the begin of its first step,
+    to this begin; -1 if none is before it. last, for each collective: the place of the rank that begins it last. clear: whether
+    that is beyond the clocks' uncertainty.
     """
 
     start_ns: Any

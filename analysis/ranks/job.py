@@ -235,9 +235,10 @@ def _possible(places: Int, ranks: Sequence[RankRecording], sent: Int) -> npt.NDA
     start, end = waiting.times(places[together], ranks)
     corrected = end - _by_collectives(places[together], ranks).offsets_ns
     apart = (corrected.max(axis=1) - corrected.min(axis=1)).filled(0)
+    lasted = (end - start).max(axis=1).filled(0)
     usual = float(np.median(apart))
-    if usual <= _APART * float(np.median((end - start).max(axis=1).filled(0))):
-        result[together] = apart <= max(_OUTLYING * usual, _LEAST_APART_NS)
+    if usual <= _APART * float(np.median(lasted)):
+        result[together] = (apart <= max(_OUTLYING * usual, _LEAST_APART_NS)) | (apart <= _APART * lasted)
     return result
 
 

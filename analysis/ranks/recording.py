@@ -63,12 +63,13 @@ class RankRecording:
     communication that other kernels hide, per step; it is no part of the step's sum.
 
     collectives: in order of start, by this rank's clock: operation, start_ns, end_ns, idle_ns (device idle between the end of the
-    one before and this start), before_ns (from that end to this start; -1 for the first), bytes and members (see messages),
-    posted_ns (of messages from which the program goes on, see point_to_point.from_operators; else null). exposed: their pieces in
-    steps that no other kernel and no earlier collective hides: collective (place in collectives), start_ns, end_ns. segments: the
-    activity between each collective and the one before it (SEGMENT): kernels by layer and name, with durations as ns; and what
-    the host did while the device was idle, by cause and function, operator or range. windows: start_ns and end_ns of each step.
-    computing: start_ns and end_ns of the times in steps when a kernel runs that does not communicate.
+    one before, or the first step's begin, and this start), before_ns (from there to this start; -1 if none is before it), bytes
+    and members (see messages), posted_ns (of messages from which the program goes on, see point_to_point.from_operators; else
+    null). exposed: their pieces in steps that no other kernel and no earlier collective hides: collective (place in collectives),
+    start_ns, end_ns. segments: the activity between each collective and the one before it (SEGMENT): kernels by layer and name,
+    with durations as ns; and what the host did while the device was idle, by cause and function, operator or range. windows:
+    start_ns and end_ns of each step. computing: start_ns and end_ns of the times in steps when a kernel runs that does not
+    communicate.
 
     warnings: of the capture's reader. table: gives each of TABLES by name. work: equal for two recordings only if they hold the
     same work, "" if too little ran to say. framework, tool: what was recorded and by which tool, None if unknown. clock: wall, or
@@ -148,8 +149,8 @@ def _of_device(trace: Trace, path: Path, device: str, rank: int | None, told_by:
     done = account(trace, device)
     kernels = trace.kernels[(trace.kernels["device"] == device).fillna(False).to_numpy(bool) & trace.kernels["start_ns"].notna()]
     talks = (kernels["kind"] == "communication").fillna(False).to_numpy(bool)
-    collectives = _collectives(trace, kernels[talks], kernels[~talks], rank)
     windows = _windows(trace, kernels)
+    collectives = _collectives(trace, kernels[talks], kernels[~talks], rank, windows)
     segments = [_kernels(collectives, kernels[~talks]), _host(trace, collectives, kernels, windows)]
     exposed = _exposed(collectives, kernels[~talks], windows)
     return RankRecording(
@@ -176,7 +177,8 @@ def _of_host(trace: Trace, path: Path, rank: int | None, told_by: str) -> RankRe
         )
     operation = talking["name"].astype("string").str.replace(PROCESSORS, "", regex=True).str.strip("_").str.replace("_", "-")
     named = from_operators(trace, talking.assign(algorithm=operation))
-    collectives, windows = _collectives(trace, named, kernels, rank), _windows(trace, kernels)
+    windows = _windows(trace, kernels)
+    collectives = _collectives(trace, named, kernels, rank, windows)
     exposed = _exposed(collectives, kernels, windows)
     free = intervals.uncovered(*intervals.edges(kernels), *windows)
     whole, idle = (int((end - start).sum()) for start, end in (windows, free))
@@ -276,12 +278,15 @@ def _outermost(windows: tuple[Int, Int]) -> tuple[int, int]:
     return int(windows[0].min()), int(windows[1].max())
 
 
-def _collectives(trace: Trace, talking: pd.DataFrame, others: pd.DataFrame, rank: int | None) -> pd.DataFrame:
-    """Return the collectives in order of start (see RankRecording). rank: whose they are."""
+def _collectives(
+    trace: Trace, talking: pd.DataFrame, others: pd.DataFrame, rank: int | None, windows: tuple[Int, Int]
+) -> pd.DataFrame:
+    """Return the collectives in order of start (see RankRecording). rank: whose they are. windows: its steps."""
     table = talking.sort_values("start_ns", kind="stable").reset_index(drop=True)
     operation = table["algorithm"].astype("string").fillna(table["name"].astype("string").map(short))
     start, end = intervals.edges(table)
-    over = np.concatenate([[-1], np.maximum.accumulate(end)[:-1]]) if len(end) else end
+    begun = int(windows[0].min())
+    over = np.concatenate([[begun if begun < start[0] else -1], np.maximum.accumulate(end)[:-1]]) if len(end) else end
     before = np.where(over >= 0, start - over, -1)
     gaps = np.flatnonzero(before > 0)
     idle = np.zeros(len(start), dtype=np.int64)

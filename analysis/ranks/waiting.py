@@ -111,7 +111,7 @@ def blamed(places: Int, ranks: Sequence[RankRecording], clocks: Clocks, wait_ns:
     at = table["collective"].to_numpy(np.int64)
     rank = table["rank"].to_numpy(np.int64)
     late = np.where(rank >= 0, rank, last[at])
-    first = before.data[at, late] < 0  # no collective before it, so the time before is unknown
+    first = before.data[at, late] < 0  # neither a collective nor a step's begin is before it, so the time before is unknown
     by_host = first | (_more(idle[at], late) >= _more((before - idle)[at], late))
     table["cause"] = np.where(by_host, HOSTS, KERNELS)
     table["operation"] = of_first(places, ranks, ["operation"])["operation"].to_numpy(dtype=object)[at]

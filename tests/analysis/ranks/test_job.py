@@ -251,12 +251,15 @@ def test_one_rank_is_no_job(tmp_path):
     ],
 )
 def test_a_fault_that_was_planted_into_a_rank(fault, ms, cause, name):
-    """Two ranks of gloo, recorded by tests/tools/ranks/job.py: one sleeps in a layer or its input, or multiplies more."""
+    """Two ranks of gloo, recorded by tests/tools/ranks/job.py: one sleeps in a layer or its input, or multiplies more.
+
+    Each of the four collectives says so, the first one, too: what is before it since the step began is known.
+    """
     result = job(sorted(DATA.glob(f"{fault}_rank*.json.gz")), workers=1)
     for row in result["ranks"]:
         assert sum(row[part] for part in JOB_PARTS) == row["step_ns"]
     first = result["blame"][0]
-    assert (first["rank"], first["cause"], first["name"]) == (1, cause, name)
+    assert (first["rank"], first["cause"], first["name"], first["count"]) == (1, cause, name, 4)
     assert "Rank 1 makes the others wait most" in report.answer(result)
     if ms is not None:
         assert first["ns"] == pytest.approx(ms * 1e6, rel=0.25)
