@@ -151,7 +151,7 @@ def _nothing(trace: Trace) -> str:
     missing = (trace.info.get("unavailable") or {}).get("kernels")
     if len(trace.ranges):
         missing = f"{missing or 'no kernels were recorded'}; `kernelscope breakdown PATH --by range` shows its ranges"
-    return f"nothing on the recording's timeline ran on a device{f': {missing}' if missing else ''}{_instead(trace)}"
+    return f"the recording holds no work of a device{f': {missing}' if missing else ''}{_instead(trace)}"
 
 
 def _instead(trace: Trace) -> str:

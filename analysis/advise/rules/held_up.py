@@ -29,13 +29,12 @@ _OTHER = "warm up before you record; if it stays as long, the host computes it: 
 class _Held:
     """An operator's own time on the host in ns, its calls, and its own work on the device in ns.
 
-    call_ns: the mean of its calls, with all that they call. place: the line that calls it, None if it was not printed.
+    place: the line that calls it, None if it was not printed.
     """
 
     name: str
     ns: float
     count: float
-    call_ns: float
     device_ns: float
     place: str | None
 
@@ -58,8 +57,8 @@ def held_up(subject: Subject) -> list[Advice]:
             "the operator's time on the host less its work on the device, if the device does nothing else meanwhile: totals do "
             "not show whether the host computes or only waits there for earlier work",
             [
-                f"The host is in {one.name} for {words.duration(one.ns)}{of}, in {words.count(one.count)} calls of "
-                f"{words.duration(one.call_ns)} on average with all that they call; the device works on it for "
+                f"The host is in {one.name} for {words.duration(one.ns)}{of}, without what it calls, in {words.count(one.count)} "
+                f"calls of {words.duration(one.ns / one.count)} on average; the device works on it for "
                 f"{words.duration(one.device_ns)}.",
                 *([f"It is called at {one.place}."] if one.place else []),
             ],
@@ -91,9 +90,7 @@ def _held(subject: Subject, name: str, sums: pd.Series) -> _Held | None:
     device_ns = float(words.time_of(rows)) or float((known or {}).get("device_ns") or 0)  # where kernels count, as printed
     if not known or not device_ns:
         return None
-    count = float(sums["count"])
-    mean = float(sums["duration_ns"]) / count
-    return _Held(name, float(known["ns"]), count, mean, device_ns, known.get("place"))
+    return _Held(name, float(known["ns"]), float(sums["count"]), device_ns, known.get("place"))
 
 
 RULES: tuple[Rule, ...] = (held_up,)

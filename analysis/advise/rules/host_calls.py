@@ -19,6 +19,13 @@ _NAMED = 3
 _NOTABLE = 0.02  # of the calls' time: longest calls that take more are told
 _SET_UP = 0.5  # of the calls' time
 _SETS_UP = f"{call_totals.ALLOCATIONS}|^(?:cuda|hip)SetDevice$|^cu(?:Ctx|DevicePrimaryCtx)"
+_STARTS = r"^cuda(?:Malloc|SetDevice|StreamCreate|Launch)|^cu(?:MemAlloc|CtxCreate|DevicePrimaryCtxRetain|Launch|StreamCreate)"
+_JIT_NS = 2_000_000_000  # of a device's first call: setting it up takes some tenths of a second
+_BUILD = (
+    "build for this device's architecture (nvcc -arch=sm_XX, CMAKE_CUDA_ARCHITECTURES), if its kernels are there as PTX only and "
+    "the driver compiles them at the start; keep what it compiled (CUDA_CACHE_PATH, a larger CUDA_CACHE_MAXSIZE); load only "
+    "kernels that run (CUDA_MODULE_LOADING=LAZY); with several devices or an idle driver, nvidia-persistenced"
+)
 _TAKES = r"(?i)^(?:cuda|hip)Malloc|^cuMemAlloc"
 _UPLOADS = r"(?i)^cu(?:da)?MemcpyHtoD|^hipMemcpyHtoD", "host to device"
 _DOWNLOADS = r"(?i)^cu(?:da)?MemcpyDtoH|^hipMemcpyDtoH", "device to host"
@@ -95,9 +102,32 @@ def launches(subject: Subject) -> list[Advice]:
     return [Advice("host-bound", title, spent - ns, _BESIDE, evidence, remedy, words.text(subject, _GRAPHS))]
 
 
+def compiled_at_start(subject: Subject) -> list[Advice]:
+    """One call takes far longer than setting up a device, and than all that the device did, for which it might have waited."""
+    calls = call_totals.sums(subject.trace)
+    longest = (calls["ns"] - calls["later_ns"])[np.asarray(calls.index.str.contains(_STARTS), dtype=bool)].nlargest(1)
+    if subject.timeline or longest.empty or longest.iloc[0] < max(_JIT_NS, 2 * subject.step_ns):
+        return []
+    ns = float(longest.iloc[0])
+    return [
+        Advice(
+            "host-bound",
+            "a call at the start takes far longer than setting up the device",
+            ns,
+            "all but some tenths of a second of it, once for each start of the program",
+            [
+                f"The longest {longest.index[0]} took {words.duration(ns)}, all kernels and copies "
+                f"{words.duration(subject.step_ns)}: a program's first calls set up the device, and load or compile kernels."
+            ],
+            _BUILD,
+            "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#just-in-time-compilation",
+        )
+    ]
+
+
 def first_use(subject: Subject) -> list[str]:
     """Tell of a call that set up the device and took longer than all of its work."""
-    if subject.timeline:
+    if subject.timeline or compiled_at_start(subject):
         return []
     calls = call_totals.sums(subject.trace)
     longest = (calls["ns"] - calls["later_ns"])[np.asarray(calls.index.str.contains(_SETS_UP), dtype=bool)].nlargest(1)
@@ -160,4 +190,4 @@ def _listed(calls: pd.DataFrame) -> str:
     return f"{listed}; without the longest {which} the first use of the device, {words.duration(later)}"
 
 
-RULES: tuple[Rule, ...] = (allocations, creations, launches)
+RULES: tuple[Rule, ...] = (compiled_at_start, allocations, creations, launches)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 
@@ -31,6 +33,10 @@ _SPAN = "On the device the steps (ProfilerStep) span {}, from the first kernel o
 _FIRST = (
     "run the program's work once before the part that you measure, then record again; a service does so before it takes requests"
 )
+_SETS_UP = r"^(?:cuda|hip)(?:Memset|Malloc|Free|HostAlloc|StreamCreate|SetDevice|DeviceGetStreamPriorityRange)"
+_FEW, _SET_UP_NS = 50, 50_000_000  # calls, and ns of each: such calls take microseconds, or some ms at most
+_TRAINS = r"(?i)optimizer|backward|_foreach_|multi_tensor|adam|sgd"
+_FUSED = r"; fused optimizers(?: \([\w.]+\))?"  # in remedies
 _WARM_UP = "warm up before you record: first calls load and compile kernels, and try algorithms; then: "
 
 
@@ -64,7 +70,7 @@ def takes_longer(subject: Subject) -> list[Advice]:
                 *([_SPAN.format(words.duration(steps_ns))] if bounded else []),
                 f"{spent}. {words.text(subject, _TO_SEE_MORE)}.",
             ],
-            (_WARM_UP if first else "") + words.text(subject, host.REMEDIES),
+            (_WARM_UP if first else "") + _remedy(subject),
             words.text(subject, host.LINKS),
         )
     ]
@@ -74,7 +80,8 @@ def _first_use(subject: Subject, host_ns: float, told_ns: float) -> list[Advice]
     """Return that most of the device's waiting is the first use of the device, of which this recording tells no more; empty if it
     is not.
     """
-    once = call_totals.at_first_use(subject.trace.info.get("host_rows") or {})
+    rows: dict[str, int] = subject.trace.info.get("host_rows") or {}
+    once = call_totals.at_first_use(rows) or _set_up(subject, rows)
     ns = float(sum(once.values()))
     if not once or ns < _MOST * (host_ns - told_ns - subject.step_ns):
         return []
@@ -93,6 +100,30 @@ def _first_use(subject: Subject, host_ns: float, told_ns: float) -> list[Advice]
             _FIRST,
         )
     ]
+
+
+def _set_up(subject: Subject, rows: dict[str, int]) -> dict[str, int]:
+    """Return the host's time (ns) in few calls that each take far longer than such a call does, by name.
+
+    Empty if the device's work is as long: then these calls may wait for it.
+    """
+    totals = subject.trace.totals
+    calls = totals[(totals["table"] == "calls").fillna(False).to_numpy(bool)]
+    counts = calls["count"].astype("Float64").groupby(calls["name"].astype("string")).sum()
+    once = {
+        name: rows[name]
+        for name, count in counts.items()
+        if name in rows and re.search(_SETS_UP, str(name)) and 0 < count <= _FEW and rows[name] >= _SET_UP_NS * count
+    }
+    return once if sum(once.values()) > _FAR_LONGER * subject.step_ns else {}
+
+
+def _remedy(subject: Subject) -> str:
+    """Return how to launch less, without what is of use to training only, if no row of the table is of an optimizer."""
+    remedy = words.text(subject, host.REMEDIES)
+    names = pd.concat([subject.trace.totals["name"], subject.trace.kernels["name"]]).astype("string")
+    trains = names.str.contains(_TRAINS).fillna(False).any()
+    return remedy if trains or subject.framework != "pytorch" else re.sub(_FUSED, "", remedy)
 
 
 def _steps_on_device(subject: Subject) -> float:

@@ -21,6 +21,10 @@ _REMEDIES = {
     "jax": "donate what a step replaces: jax.jit(step, donate_argnums=...)",
     "": "write results where they are needed, instead of copying them there",
 }
+_SMALL, _SHORT_NS = 1000, 3_000  # copies, and ns of each: as long as the smallest one, so their number takes the time
+_GATHER = (
+    "copy many of these pieces at once: one kernel that computes where they go, or one copy of a whole block or of strided rows"
+)
 _BY_COMPILER = (
     "these copies come from the compiler, not from the program: pass and return contiguous tensors, and change no input in place"
 )
@@ -38,14 +42,17 @@ def within(subject: Subject) -> list[Advice]:
     size = f", {words.size(moved)} in all" if moved else ""
     alone = " while no kernel runs" if subject.timeline else ""
     made, compiled = _makers(subject)
+    small = count >= _SMALL and float(rows["duration_ns"].sum()) <= _SHORT_NS * count
+    pieces = [f"They take {words.duration(float(rows['duration_ns'].sum()) / count)} each on average."] if small else []
+    remedy = _by_compiler(subject) if compiled else words.text(subject, _REMEDIES)
     return [
         Advice(
             "copies within the device",
-            "the device copies its own memory",
+            "the device copies its own memory in many small pieces" if small else "the device copies its own memory",
             ns,
             "all of it, if results are written where they are needed",
-            [f"{words.count(count)} copies {subject.per} take {words.share(subject, ns)}{alone}{size}.", *made],
-            _by_compiler(subject) if compiled else words.text(subject, _REMEDIES),
+            [f"{words.count(count)} copies {subject.per} take {words.share(subject, ns)}{alone}{size}.", *pieces, *made],
+            f"{_GATHER}; {remedy}" if small and not compiled else remedy,
             "",
             words.ids(rows),
         )

@@ -523,7 +523,8 @@ def _explain(output: NvprofOutput, steps: dict[str, int], result: Trace) -> None
         info["unavailable"]["kernels"] = (
             "the log has copies but no kernel"
             if len(result.copies)
-            else "the log has no GPU activities: API calls only, or no kernel ran"
+            else "the log has no rows of GPU activities: it has API calls only, no kernel ran, or the row that begins with "
+            "'GPU activities:' was cut off; without that row, those below it are not read"
         )
     if not have_calls:
         info["unavailable"]["calls"] = "the log has no API calls; print --print-api-trace or --print-api-summary too"

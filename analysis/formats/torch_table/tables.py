@@ -1,11 +1,11 @@
 """The tables of totals that torch.profiler and torch.autograd.profiler print, extracted from a program's other output.
 
 A table is a line of dashes, a heading, a line of dashes, rows, a line of dashes, and lines such as "Self CPU time total: 7.1ms".
-The dashes show the positions of columns. People also post tables as Markdown, or without the dashes: then at least two spaces
-are between cells, and the table ends with the first line that is no row; empty lines may be between the heading and the rows,
-and the end of a code block between the rows and the sums. Where a web page made one space of each run of them,
-and where rows do not stand below their titles, a row's cells are told by their forms, from the right. Columns have been renamed
-over the years; `tables` gives each one name:
+The dashes, or "=" in reStructuredText, show the positions of columns. People also post tables as Markdown, or without the
+dashes: then at least two spaces are between cells, and the table ends with the first line that is no row; empty lines may be
+between the heading and the rows, and the end of a code block between the rows and the sums. Where a web page made one space of
+each run of them, and where rows do not stand below their titles, a row's cells are told by their forms, from the right.
+Columns have been renamed over the years; `tables` gives each one name:
 
     name, self_cpu, cpu, cpu_average, self_device, device_total, device_average (text with units), self_cpu_share,
     self_device_share (with %), count, shapes, source (the program's own innermost line of the stack)
@@ -29,8 +29,8 @@ from kernelscope.analysis.files import markdown, text_tables
 from kernelscope.analysis.formats import unlisted
 from kernelscope.analysis.formats.torch_table import summaries
 
-_DASHES = re.compile(r"-{3,}")
-_RULE = re.compile(r"^.{0,200}?-{4,}(?:\s+-{3,}){2,}[\s|]*$")
+_DASHES = re.compile(r"-{3,}|={3,}")
+_RULE = re.compile(r"^.{0,200}?(?:-{4,}(?:\s+-{3,}){2,}|={4,}(?:\s+={3,}){2,})[\s|]*$")
 _HEADING = re.compile(r"^.{0,200}?\bName[\s|].*\bCPU\b.*(?:# of Calls|Number of Calls|\bCalls\b)")
 _APART = re.compile(r"\s{2,}|\s*\|\s*")  # what is between headings
 # All titles that PyTorch has printed, and times as it prints them: what people post without the lines of dashes
@@ -52,6 +52,7 @@ _CELLS = (
 _MARK = re.compile(r"\s*(?P<mark>[#>*/]{0,3})")  # before the lines of a comment or a quotation
 _TOTAL = re.compile(r"\b(?:Self )?(?P<what>\w+) time total:[\s*]*(?P<time>[\d.,]+ *(?:us|ms|s))[\s*]*$")
 _OPERATOR = "aten::"  # what tells a summary of a profile of PyTorch from one of another program
+_UNTITLED = re.compile(rf"[#>\s]{{0,200}}{_OPERATOR}\w+\s{{2,}}[\d.]+%\s+[\d.]+(?:us|ms|s)\s")
 _SUMS = re.compile(r"\s*\|?[\s*]*(?:Self )?\w+ time total:")
 _DEVICE = re.compile(r"(?:Self )?(?P<device>[A-Z][A-Z0-9]*) (?:total|time avg)$")
 _OWN_DEVICE = re.compile(r"Self (?P<device>[A-Z][A-Z0-9]*)$")
@@ -89,13 +90,19 @@ class OperatorTable:
 
 
 def _is_rule(line: str) -> bool:
-    return len(line) <= _LONGEST and "----" in line and _RULE.match(line) is not None
+    return len(line) <= _LONGEST and ("----" in line or "====" in line) and _RULE.match(line) is not None
 
 
 def has_table(text: str) -> bool:
     """Return whether a text has the heading of a table."""
     lines = text.split("\n")
     return next(_headings(lines), None) is not None
+
+
+def lacks_titles(text: str) -> bool:
+    """Return whether a text has operators with a share and a time, and a sum below, as a table from which the titles were cut."""
+    lines = text.split("\n")
+    return any(map(_SUMS.match, (line.lstrip("# >") for line in lines))) and any(map(_UNTITLED.match, lines))
 
 
 def tables(lines: Sequence[str]) -> list[OperatorTable]:

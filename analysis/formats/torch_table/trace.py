@@ -44,15 +44,16 @@ CALLS_UNKNOWN = "the table does not print the calls: a row counts as one executi
 
 
 def matches(head: Head) -> bool:
-    """Return whether the text has the heading of one of the profiler's tables."""
-    return head.is_text and ("Name" in head.text or "aten::" in head.text) and torch_tables.has_table(head.tables_text)
+    """Return whether the text has the heading of one of the profiler's tables, or rows and sums from which it was cut."""
+    text = head.tables_text if head.is_text and ("Name" in head.text or "aten::" in head.text) else ""
+    return torch_tables.has_table(text) or torch_tables.lacks_titles(text)
 
 
 def read(path: Path) -> Trace:
     """Read the tables; raise EvidenceError if there are none, or none has usable rows."""
     result = torch_tables.tables(stream.table_lines(path))
     if not result:
-        raise EvidenceError(f"{path}: no table of torch.profiler's key_averages() with titles and rows; {_NEEDED}")
+        raise EvidenceError(f"{path}: {_no_table(path)}")
     trace = Trace(
         info={
             "source": {"format": "torch-table", "tool": "torch.profiler", "version": None, "schema": None},
@@ -95,6 +96,16 @@ def read(path: Path) -> Trace:
         nested = any(reader.rows.device and not reader.rows.timed_device for reader in readers)
         trace.info["unavailable"]["kernels"] = _ONLY_COPIES if len(trace.copies) else _NESTED if nested else _NEITHER
     return trace
+
+
+def _no_table(path: Path) -> str:
+    """Return what a text without a table lacks."""
+    if torch_tables.lacks_titles("\n".join(stream.table_lines(path))):
+        return (
+            "rows of a table of torch.profiler, and the sums below it, without its line of titles (Name, Self CPU %, ...), which "
+            "tells what its columns are; put that line above the rows"
+        )
+    return f"no table of torch.profiler's key_averages() with titles and rows; {_NEEDED}"
 
 
 def _device_own(tables: list[TableRows]) -> dict[str, dict[str, int]]:

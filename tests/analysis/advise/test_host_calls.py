@@ -95,3 +95,53 @@ def test_many_kernels_as_short_as_a_launch_are_noted(tmp_path, count, ms, noted)
     path = tmp_path / "log.txt"
     path.write_text(text_of([("pass_of_one_row(float*)", count, ms)]))
     assert any("about as long as a launch" in note for note in ks.advise(path)["notes"]) is noted
+
+
+MANY_SMALL = "the device copies its own memory in many small pieces"
+
+
+def test_many_small_copies_within_the_device(advised):
+    found = advised([*KERNELS, ("[CUDA memcpy DtoD]", 50_000, 100.0)])[MANY_SMALL]
+    assert found["evidence"][1] == "They take 2.00 µs each on average."
+    assert found["saves_ns"] == 100_000_000
+    assert found["remedy"].startswith("copy many of these pieces at once")
+
+
+@pytest.mark.parametrize(("count", "ms"), [(999, 1.998), (5000, 20.0)])
+def test_few_or_large_copies_within_the_device_are_not_small(advised, count, ms):
+    found = advised([("step(float*)", 1000, 1.0), ("[CUDA memcpy DtoD]", count, ms)])
+    assert MANY_SMALL not in found
+    assert "the device copies its own memory" in found
+
+
+COMPILED = "a call at the start takes far longer than setting up the device"
+
+
+@pytest.mark.parametrize(
+    ("name", "longest", "told"),
+    [
+        ("cudaMalloc", "9.5000s", True),
+        ("cudaLaunchKernel", "2.1000s", True),
+        ("cudaMalloc", "1.9000s", False),  # as long as many devices, or an idle driver, take
+        ("cudaFree", "9.5000s", False),  # it waits for the device
+        ("cudaDeviceSynchronize", "9.5000s", False),
+    ],
+)
+def test_a_first_call_that_takes_seconds_compiles_kernels(tmp_path, name, longest, told):
+    path = tmp_path / "log.txt"
+    path.write_text(SET_UP.format(total="9.6000s", each="1.3700s", longest=longest, name=name))
+    result = ks.advise(path)
+    found = {one["title"]: one for one in result["advice"]}
+    assert (COMPILED in found) is told
+    if told:
+        assert result["advice"][0]["title"] == COMPILED
+        assert "-arch=sm_XX" in found[COMPILED]["remedy"]
+        assert "once for each start" in found[COMPILED]["estimate"]
+        assert not any("sets up the" in note for note in result["notes"])
+
+
+def test_a_long_launch_beside_as_long_a_kernel_is_a_wait(tmp_path):
+    path = tmp_path / "log.txt"
+    text = SET_UP.format(total="9.6000s", each="1.3700s", longest="9.5000s", name="cudaLaunchKernel")
+    path.write_text(text.replace("2.0000ms", "9.0000s"))
+    assert COMPILED not in {one["title"] for one in ks.advise(path)["advice"]}

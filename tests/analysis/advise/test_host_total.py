@@ -189,3 +189,38 @@ def test_other_time_of_the_host_is_no_first_use(advised, rows):
     found = advised("9.000ms", *rows)
     assert ONCE not in found
     assert "the device waits for the host" in found
+
+
+FIRST_USE = "the host's time is mostly the first use of the device, which comes once"
+
+
+def test_few_calls_that_take_far_longer_than_such_calls_are_start_up(advised):
+    calls = [
+        row("cudaMemsetAsync", "1.200s", "1.200s", "0.000us", "3"),
+        row("cudaFree", "600.000ms", "600.000ms", "0.000us", "2"),
+        row("cudaEventSynchronize", "400.000ms", "400.000ms", "0.000us", "9"),
+    ]
+    one = advised("2500.000ms", *calls)[FIRST_USE]
+    assert one["saves_ns"] == 1_800_000_000
+    assert "cudaMemsetAsync 1.20 s, cudaFree 600 ms" in one["evidence"][0]
+    assert "cudaEventSynchronize" not in one["evidence"][0]
+    assert "fused" not in one["remedy"]
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [row("cudaMemsetAsync", "1.200s", "1.200s", "0.000us", "300")],  # in each step
+        [row("cudaEventSynchronize", "1.200s", "1.200s", "0.000us", "3")],  # a wait
+        [row("cudaMalloc", "60.000ms", "60.000ms", "0.000us", "2")],  # a small part of the host's time
+    ],
+)
+def test_other_calls_are_no_start_up(advised, calls):
+    assert FIRST_USE not in advised("2500.000ms", *calls)
+
+
+def test_fused_optimizers_are_for_programs_with_an_optimizer(advised):
+    title = "the device waits for the host"
+    assert "optimizer" not in advised("9.000ms")[title]["remedy"]
+    step = row("Optimizer.step#Adam.step", "1.000ms", "1.000ms", "0.000us", "10")
+    assert "; fused optimizers;" in advised("9.000ms", step)[title]["remedy"]

@@ -180,3 +180,19 @@ def test_a_damaged_time_is_the_average_by_the_calls_if_its_share_says_so(tmp_pat
 def test_a_row_with_two_damaged_cells_and_no_titles_is_no_row():
     line = " GPU activities:   5O.OO%  t.10us         4  1.2500ms  1.0000us  2.0000us  first(int)\n"
     assert not nvprof_table.matches(Head(Path("x"), line.encode()))
+
+
+CUT = """\
+                    1.00%  50.000us         2  25.000us  20.000us  30.000us  scale(float*)
+      API calls:   90.00%  2.0000ms        10  200.00us  10.000us  1.0000ms  cudaMalloc
+                   10.00%  200.00us         9  22.222us  10.000us  30.000us  cudaLaunchKernel
+"""
+
+
+def test_rows_whose_first_line_was_cut_off_are_told_to_be_missing(tmp_path):
+    path = tmp_path / "quoted.txt"
+    path.write_text(CUT)
+    trace = captures.read(path)
+    assert "the row that begins with 'GPU activities:' was cut off" in trace.info["unavailable"]["kernels"]
+    path.write_text(CUT.replace("                    1.00%", " GPU activities:   100.00%", 1))
+    assert captures.read(path).kernels["name"].tolist() == ["scale(float*)"]

@@ -115,3 +115,21 @@ def test_sums_alone_are_refused_with_what_is_missing(tmp_path):
     path.write_text("My result:\n\n```\nSelf CPU time total: 466.943ms\nSelf CUDA time total: 5.416ms\n```\n")
     with pytest.raises(EvidenceError, match=r"only the sums below a table of torch.profiler; needed are its titles and rows"):
         detect(path)
+
+
+def test_rows_without_their_titles_are_refused_with_what_is_missing(tmp_path):
+    path = tmp_path / "post.txt"
+    text = printed(NEW, ROWS, ("Self CPU time total: 2.500ms",))
+    lines = text.splitlines(keepends=True)
+    path.write_text("".join(f"# {line}" for line in lines[2:]))
+    with pytest.raises(EvidenceError, match=r"without its line of titles \(Name, Self CPU %, \.\.\.\)"):
+        captures.read(path)
+    path.write_text(text)
+    assert len(captures.read(path).kernels)
+
+
+@pytest.mark.parametrize(
+    "text", ["Self CPU time total: 2.500ms\naten::mm is slow\n", "aten::mm   50.00%   1.000ms  2\n", "My notes on aten::mm\n"]
+)
+def test_other_texts_are_no_rows_without_titles(text):
+    assert not tables.lacks_titles(text)

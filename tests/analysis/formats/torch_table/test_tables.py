@@ -2,6 +2,7 @@
 
 import pytest
 
+from kernelscope.analysis.formats.torch_table import tables
 from tests.analysis.formats.torch_table.made import NEW, markdown, printed, read, row
 
 ROWS = [
@@ -88,3 +89,21 @@ def test_views_and_the_profiler_s_own_rows_are_no_work(tmp_path):
         row("Activity Buffer Request", "0.000us", "0.000us", "9.000ms", "1"),
     ]  # fmt: skip
     assert read(tmp_path, printed(NEW, rows)).kernels["name"].tolist() == ["aten::mm"]
+
+
+def test_rules_of_equals_signs_as_in_restructuredtext(tmp_path):
+    sums = ("**Self CPU time total:** 2.500ms", "**Self CUDA time total:** 5.000ms")
+    plain = printed(NEW, ROWS, sums)
+    lines = [f"   {line.replace('-', '=') if set(line) <= set('- ') else line}" for line in plain.splitlines()]
+    ruled = read(tmp_path, "Profile::\n\n" + "\n".join(lines) + "\n")
+    assert ruled.kernels[["name", "duration_ns"]].values.tolist()[0] == ["void gemm<float*, 2>(int)", 3_000_000]
+    assert ruled.kernels["duration_ns"].sum() == 5_000_000
+    assert ruled.info["host_ns"] == 2_500_000
+
+
+def test_a_heading_above_other_signs_is_no_table(tmp_path):
+    text = printed(["Name", "CPU total", "# of Calls"], [("aten::mm", "1.000ms", "2")])
+    assert tables.has_table(text)
+    assert tables.has_table(text.replace("-", "="))
+    assert not tables.has_table(text.replace("-", "~"))
+    assert not tables.has_table(text.replace("---  ", "-==  "))  # a rule has one sign
