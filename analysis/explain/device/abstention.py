@@ -11,7 +11,8 @@ from kernelscope.analysis.explain.device.case import PACE, DeviceCase, DeviceFin
 from kernelscope.analysis.trace import UNLISTED
 
 _SMALLEST = 0.015  # of a step: two runs of one program differ by as much
-_ALL_ROWS = "print all rows of both; of torch.profiler: key_averages().table(row_limit=-1)"
+_CHANGED = 1.15  # times as long: kernels of one program differ by less from run to run
+_ALL_ROWS = "print all rows of both"
 
 
 def abstained(case: DeviceCase, findings: list[DeviceFinding]) -> tuple[str | None, str | None]:
@@ -22,13 +23,41 @@ def abstained(case: DeviceCase, findings: list[DeviceFinding]) -> tuple[str | No
     if findings:
         return None, None
     if not case.comparable:
-        return f"{by_kind.ways(case)}, and rows were not printed, so their rows cannot be compared", _ALL_ROWS
+        return f"{by_kind.ways(case)}, and rows were not printed, so their rows cannot be compared", _all_rows(case)
     if alike(case):
         if parts := cancelled(case):
             return parts, again.OF_CAPTURES
         what = "the steps" if case.per == "a step" else "the two"
-        return f"{what} differ by less than two runs of one program do, and so does each part of them", None
+        small = _small(case)
+        kernels = case.all_kernels()
+        apart = case.totals and bool(((kernels["a_count"] > 0) != (kernels["b_count"] > 0)).any())  # their likeness is unknown
+        also = f"; {small}" if small else "" if apart else ", and so does each part of them"
+        return f"{what} differ by less than two runs of one program do{also}", None
     return _too_little(case)
+
+
+def _all_rows(case: DeviceCase) -> str:
+    """Return how to print all rows: as torch.profiler does it, if a side is its table."""
+    formats = [str((side.facts.get("source") or {}).get("format")) for side in (case.a, case.b)]
+    return f"{_ALL_ROWS}; of torch.profiler: key_averages().table(row_limit=-1)" if "torch-table" in formats else _ALL_ROWS
+
+
+def _small(case: DeviceCase) -> str | None:
+    """Return in words which kernel of totals takes longer, executed as often, and how little of the whole it is; else None."""
+    sums = words.of_both(case.all_kernels())
+    sums = sums[((sums["a_count"] == sums["b_count"]) & (sums[["a_ns", "b_ns"]].min(axis=1) > 0)).to_numpy(bool)]
+    if not case.totals or not case.counts or sums.empty:
+        return None
+    one = sums.iloc[int(sums["delta_ns"].abs().to_numpy(float).argmax())]
+    times = {key: float(one[f"{key}_ns"]) for key in "ab"}
+    slow, fast = ("b", "a") if times["b"] > times["a"] else ("a", "b")
+    if times[slow] < _CHANGED * times[fast]:
+        return None
+    share = times[slow] / case.side(slow).account.step_ns
+    return (
+        f"{one.name} alone takes {times[slow] / times[fast]:.3g} times as long in {case.side(slow).name} "
+        f"({words.change(case, times['a'], times['b'])}), but it is {100 * share:.2g}% of the whole"
+    )
 
 
 def alike(case: DeviceCase) -> bool:
@@ -74,9 +103,9 @@ def _too_little(case: DeviceCase) -> tuple[str, str]:
     delta, off = float(rows["delta_ns"].sum()), case.reach_ns(rows)
     what = f"{largest} {words.signed(delta)}"
     if largest == UNLISTED:
-        return f"the largest difference is in rows that were not printed ({words.signed(delta)})", _ALL_ROWS
+        return f"the largest difference is in rows that were not printed ({words.signed(delta)})", _all_rows(case)
     if largest == account_rows.ONE_SIDED:
-        return f"the largest difference is in rows that are too short for the other side's list ({what})", _ALL_ROWS
+        return f"the largest difference is in rows that are too short for the other side's list ({what})", _all_rows(case)
     return _no_cause(case, rows, what, (delta, off)), again.OF_CAPTURES
 
 

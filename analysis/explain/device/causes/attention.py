@@ -16,6 +16,11 @@ _ATTENTION = r"^aten::(?:scaled_dot_product_attention|_\w*_attention)"
 _BATCHED = r"^aten::b(?:addb)?mm$"
 _ANY = "a kernel that computes all of attention at once (flash attention): cuDNN, FlashAttention, xFormers"
 _AS_OTHER = "leave attention as it is on the faster side, or try another version, type or head size"
+_AS_FASTER = (
+    "compare versions and builds of the library, and types, head sizes and lengths: kernels of one name take longer in {0} "
+    "than in {1}"
+)
+_FURTHER = "see what makes {0} execute these beside attention, and {1} not: padded or packed inputs, or the library's version"
 _EXPONENTIALS = r"(?i)\bexp_kernel|^aten::exp_?$"  # of a softmax that the program computes in parts
 _GENERATED = r"(?i)^triton_\w*_exp2?(?:_|$)"  # a compiler's kernel for what is around a fused attention, as in its gradients
 _PARTS = ("elementwise", "reduction", "copy", "cast", "random")  # kinds that grow with the scores
@@ -47,8 +52,33 @@ def other_attention(case: DeviceCase) -> Iterator[DeviceFinding]:
     mine = rows[((rows["a_count"] < 0.5) != (rows["b_count"] < 0.5)).to_numpy(bool)]
     backward = mine["name"].str.contains(_BACKWARD).fillna(False).to_numpy(bool)
     for part, what in ((mine[~backward], "attention"), (mine[backward], "attention's gradients")):
-        if len(part):
-            yield _by_other_kernels(case, part, what)
+        both = part["name"].map(words.kernel).isin(words.of_both(part).index).to_numpy(bool)
+        if both.any():
+            yield _by_the_same(case, part[both], what)
+        if not both.all():
+            yield _only_there(case, part[~both], what) if both.any() else _by_other_kernels(case, part, what)
+
+
+def _by_the_same(case: DeviceCase, rows: pd.DataFrame, what: str) -> DeviceFinding:
+    """Return the finding that attention's kernels, which both sides execute, take longer on one.
+
+    Their full names differ: by template arguments, or by how they are printed.
+    """
+    _, slower, fast, faster = words.slower(case, rows)
+    title = f"{what}: {words.longest(rows, fast)} takes longer in {slower} than in {faster}: {words.of_rows(case, rows)}"
+    said = [*words.both(case, rows), *words.by_number(case, rows)]
+    sure = "medium" if case.totals else "high"  # totals have no sizes, so the work may differ
+    how = _AS_FASTER.format(slower, faster)
+    return DeviceFinding("attention algorithm", title, rows["row"].tolist(), sure, said, how, structural=True)
+
+
+def _only_there(case: DeviceCase, rows: pd.DataFrame, what: str) -> DeviceFinding:
+    """Return the finding on what is executed besides attention's kernels of both sides: padding, conversions, reductions."""
+    title = f"{what}: further kernels, besides those of both sides: {words.of_rows(case, rows)}"
+    _, slower, _, faster = words.slower(case, rows)
+    sure = "medium" if case.totals else "high"
+    how = _FURTHER.format(slower, faster)
+    return DeviceFinding("attention algorithm", title, rows["row"].tolist(), sure, words.both(case, rows), how, structural=True)
 
 
 def _by_other_kernels(case: DeviceCase, rows: pd.DataFrame, what: str) -> DeviceFinding:

@@ -46,6 +46,10 @@ _PINNED_ALREADY = (
     "see that these copies use the pinned memory that {0} allocates already; then asynchronous copies on a stream of their own, "
     "and data that stays on the device"
 )
+_ELSEWHERE = (
+    "compare the sums of kernels and copies: in {1} data also moves while kernels wait for it (page faults), which is part of "
+    "their time; in {0}, copy while other kernels run, on a stream of its own"
+)
 _MANY, _TIMES, _SHORT_NS = 50, 2.0, 20_000  # so many copies, so many times the other side's, so short: their number counts
 _FEWER = "let {0} copy no more than {1}: only data that the device does not have yet"
 _NARROWER = ", in narrower types (f16 in place of f32)"
@@ -252,6 +256,9 @@ def _why(case: DeviceCase, rows: pd.DataFrame, slow: str) -> tuple[str, str]:
     pageable = {key: _pageable(copies, key) for key in SIDES}
     if pageable[slow] > 0.5 > 2 * pageable[fast] and moved[fast] > 0:
         return f"pageable memory in {case.side(slow).name}, pinned memory in {case.side(fast).name}", "high"
+    if apart := _in_kernels(case):
+        names = " and ".join(case.side(key).name for key in apart)
+        return f"{words.change(case, lasted['a'], lasted['b'])}, without moves that kernels wait for in {names}", "medium"
     if min(moved.values()) > 0 and moved[slow] > (1 + _SAME) * moved[fast]:
         ratio = moved[slow] / moved[fast]
         return f"{ratio:.2g} times the bytes" if ratio >= 1.05 else "more bytes", "high"
@@ -267,6 +274,12 @@ def _why(case: DeviceCase, rows: pd.DataFrame, slow: str) -> tuple[str, str]:
     slower, faster = case.side(slow).name, case.side(fast).name
     both = f"they take {words.duration(lasted[slow])} in {slower} and {words.duration(lasted[fast])} in {faster}"
     return _by_calls(case, slow, fast, both) if case.totals else (both, "medium")
+
+
+def _in_kernels(case: DeviceCase) -> list[str]:
+    """Return the sides some of whose moves of unified memory are part of the kernels' time: bytes of the others say nothing."""
+    outside = {key: case.side(key).account.outside for key in SIDES} if case.totals else {}  # else: outside of the steps
+    return [key for key, one in outside.items() if len(one) and (one["part"] == COPY).any()]
 
 
 def _by_calls(case: DeviceCase, slow: str, fast: str, both: str) -> tuple[str, str]:
@@ -308,10 +321,13 @@ def _remedy(case: DeviceCase, rows: pd.DataFrame, slow: str) -> str:
         ahead = 0 < _AHEAD * counts[slow] < counts[fast]
         if ahead:
             return _MOVED_AHEAD.format(case.side(slow).name, case.side(fast).name)
+    if _in_kernels(case) == [fast]:
+        return _ELSEWHERE.format(case.side(slow).name, case.side(fast).name)
+    if set(copies["kind"]) == {"unified memory"}:
         return _PREFETCHED.format(case.side(slow).name) if faults.prefetches(case.side(slow).trace) else _PREFETCH
     if set(copies["kind"]) == {"device to host"} and not copies[f"{fast}_count"].sum() and copies[f"{slow}_count"].sum() > 1:
         return _KEEP
-    if min(moved.values()) > 0 and moved[slow] > _MORE * moved[fast]:
+    if min(moved.values()) > 0 and moved[slow] > _MORE * moved[fast] and not _in_kernels(case):
         fewer = _FEWER.format(case.side(slow).name, case.side(fast).name)
         fewer += _NARROWER if case.side(slow).facts.get("framework") else ""
         return f"{fewer}; {words.remedy(case, _PIN, slow)}" if _pageable(copies, slow) > _SAME_BYTES else fewer
@@ -359,7 +375,7 @@ def _of_narrower_types(case: DeviceCase, rows: pd.DataFrame) -> list[str]:
 
 def _moved(case: DeviceCase, rows: pd.DataFrame) -> list[str]:
     """Return a sentence on the number of bytes copied, if known, of the sides that copy, with the rates if both are known."""
-    if not rows["a_bytes"].sum() and not rows["b_bytes"].sum():
+    if (not rows["a_bytes"].sum() and not rows["b_bytes"].sum()) or _in_kernels(case):
         return []
     copies = rows[(rows["part"] == COPY).to_numpy(bool)]
     there = [key for key in SIDES if copies[[f"{key}_count", f"{key}_duration_ns", f"{key}_bytes"]].to_numpy(float).any()]

@@ -233,3 +233,18 @@ def test_kernels_that_mostly_wait_for_faults_on_both_sides():
 def test_faults_that_are_little_of_the_time_are_not_named():
     found = findings(totals({"add": (1, 4200)}, 12, 300), totals({"add": (1, 3600)}, 12, 350))["slower kernels"]
     assert "page faults" not in found["title"] + found["remedy"]
+
+
+@pytest.mark.parametrize("faults_of_a", [True, False])
+def test_bytes_are_compared_only_if_no_moves_are_part_of_kernels(faults_of_a):
+    """A moves 8 MB on page faults (part of its kernel) and 4 back; B 12 ahead: as many bytes, or, without faults, unlike ones."""
+    a = totals({"add": (1, 2360)}, *((12, 1610) if faults_of_a else ()))
+    b = totals({"add": (1, 2360)})
+    a.copies = (
+        of_unified_memory(8 << 20, 4 << 20, 24, 100_000) if faults_of_a else of_unified_memory(1 << 30, 4 << 20, 24, 100_000)
+    )
+    b.copies = of_unified_memory(3 << 30, 4 << 20, 24, 900_000)
+    found = findings(a, b)["copies between host and device"]
+    text = " ".join([found["title"], *found["evidence"]])
+    assert ("times the bytes" not in text and "They move" not in text) is faults_of_a
+    assert found["confidence"] == ("medium" if faults_of_a else "high")
