@@ -512,7 +512,7 @@ def _explain(output: NvprofOutput, steps: dict[str, int], result: Trace) -> None
             f"a time is printed to {coarsest / 1e9:,g} s only, as in 2.4e+03s, of {whole / 1e9:,.0f} s in all: further digits of "
             "sums tell nothing; --csv -u ns prints times exactly"
         )
-    if len({table.process for table in output.tables}) > 1:
+    if len({table.process for table in output.tables if table.process is not None}) > 1:
         info["notes"].append(f"{len(output.processes)} processes; in traces each has its own clock")
         if info["clock"] == "none":
             info.setdefault("warnings", []).append(

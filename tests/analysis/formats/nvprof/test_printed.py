@@ -332,6 +332,11 @@ def test_processes_that_are_added_up_are_a_warning(tmp_path):
     run = "=={0}== NVPROF is profiling process {0}, command: ./a\n=={0}== Profiling result:\n" + HEADER + row
     one, two = run.format(17), run.format(18)
     assert "warnings" not in read_text(tmp_path, one).info
+    managed = '\n==17== Unified Memory profiling result:\nDevice "Tesla P100 (0)"\n' + (
+        "   Count  Avg Size  Min Size  Max Size  Total Size  Total Time  Name\n"
+        "       4  64.000KB  4.0000KB  124.00KB  256.0000KB  25.60000us  Host To Device\n"
+    )
+    assert "warnings" not in read_text(tmp_path, HEADER + row + managed).info, "lines that name no process are of the only one"
     (warning,) = read_text(tmp_path, one + "\n" + two).info["warnings"]
     assert warning == "times of 2 processes are added up; if these are runs of their own, put each into a file"
 
