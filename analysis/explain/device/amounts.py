@@ -21,6 +21,7 @@ _ALIKE = 0.02  # numbers of executions within this share of each other are equal
 _QUANTISES = r"\bQuantizeLinear"
 _MOST = 0.6  # of the time of either side must be in kernels whose numbers differ by one factor
 _SEVERAL = 5  # different kernels: all of fewer may run more often by chance
+_LITTLE = 0.2  # of a side's time in kernels
 _LEAST = 3  # different kernels: fewer say nothing about the whole
 
 
@@ -58,13 +59,20 @@ def other_programs(case: DeviceCase) -> bool:
 
 
 def _of_programs(case: DeviceCase) -> str | None:
-    """Return a sentence if the sides have kernels of their own, none in common, and hardly two alike by name."""
+    """Return a sentence if the sides have kernels of their own, none in common, and hardly two alike by name.
+
+    Kernels of libraries, whose names change from version to version, take little of the time.
+    """
     if case.of_functions:
         return _of_functions(case)
     rows = case.all_kernels()
+    ours = (rows["a_library"].isna() & rows["b_library"].isna()).to_numpy(bool)
+    if any(rows.loc[~ours, f"{key}_ns"].sum() > _LITTLE * rows[f"{key}_ns"].sum() for key in SIDES):
+        return None
+    rows = rows[ours]
     main = rows[rows["kind"].isin(MAIN).to_numpy(bool)]
     alike = all(main[f"{key}_count"].any() for key in SIDES)  # they may do the same, by kernels of other names
-    if rows.empty or rows[["a_library", "b_library"]].notna().any().any() or alike or case.by_operators:
+    if rows.empty or alike or case.by_operators:
         return None
     there = [(rows[f"{key}_count"] > 0).to_numpy(bool) for key in SIDES]
     names = [set(rows.loc[mine, "name"].dropna().map(words.kernel)) for mine in there]

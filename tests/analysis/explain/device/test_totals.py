@@ -164,6 +164,9 @@ def test_programs_without_a_kernel_in_common_are_told_apart(explained):
     sentence = "no kernel of A has a name like one of B's: these seem to be different programs"
     assert explained((fractal, []), (scene, []))["differs"] == [sentence]
     assert not explained((scene, []), ([("render_world(float*)", 1, 400.0), *fractal], []))["differs"]
+    scans = "void cub::DeviceScanKernel<cub::DeviceScanPolicy<int>, int*>(int*)"
+    assert explained((fractal, []), ([*scene, (scans, 1, 300.0)], []))["differs"] == [sentence], "little of it is a library's"
+    assert not explained((fractal, []), ([*scene, (scans, 1, 3000.0)], []))["differs"], "a library's names tell nothing"
 
 
 def test_a_single_kernel_takes_the_place_of_one_of_its_kind(explained):
